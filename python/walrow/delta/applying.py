@@ -33,7 +33,7 @@ from walrow.delta.threads import refuse_fork
 from walrow.delta.writing import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from walrow._apply.net_table import NetTable
     from walrow._apply.options import DeltaApplyOptions
     from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
+    from walrow._apply.targets import Commit, Found
     from walrow._apply.units import LogContents
     from walrow.delta.snapshots import Snapshot
 
@@ -59,16 +59,20 @@ def require() -> None:
     _late.require("pyarrow", "deltalake", part="delta")
 
 
-class Part(NamedTuple):
-    """A part of the work: one commit.
+class Ready(NamedTuple):
+    """A target that has its columns, and its record.
 
     Attributes:
-        work: The work.
-        net: The net changes in memory. None if they are written as they are read.
+        snapshot: The target.
+        found: Its record.
+        change: Its columns.
+        net: The net changes in memory, as the target takes them. None if there are none.
     """
 
-    work: Work
-    net: Gathered | None
+    snapshot: Snapshot
+    found: Found
+    change: Evolution
+    net: Gathered | None = None
 
 
 class Call(calls.Call):
@@ -121,11 +125,14 @@ class Call(calls.Call):
 
     def _work(self, whole: Work, snapshot: Snapshot | None) -> Applied:
         """Makes one commit with as much of the work as fits into the memory."""
-        part = self._part(whole)
+        work, net = self._part(whole)
         if snapshot is None:
-            self._rehearse(part)
-            snapshot = self._created(whole.applied)
-        return self._write(part, snapshot)
+            self._rehearse(
+                work.applied,
+                lambda: self._streamed(work, Count()) if net is None else [net.rows],
+            )
+        ready = self._ready(work, snapshot, net, overwrites=net is None)
+        return self._net_applied(work, ready)
 
     def _followed(
         self, snapshot: Snapshot, found: Found, applied: AppliedTable
@@ -137,8 +144,10 @@ class Call(calls.Call):
 
     # ------------------------------------------------------------------ the parts
 
-    def _part(self, whole: Work) -> Part:
-        """The largest part of the work that fits into the memory.
+    def _part(self, whole: Work) -> tuple[Work, Gathered | None]:
+        """The largest part of the work that fits into the memory, and its net changes.
+
+        They are None if they are written as they are read.
 
         Raises:
             ApplyError: Not even one transaction does.
@@ -147,10 +156,10 @@ class Call(calls.Call):
         while True:
             work = whole if end is None else self._until(whole, end)
             if self._is_streamed(work):
-                return Part(work, None)
+                return work, None
             net = self._gathered(work)
             if net is not None:
-                return Part(work, net)
+                return work, net
             last = int(work.batch.end)
             end = halved(ends(self.log, whole.batch, last), last)
             if end is None:
@@ -205,39 +214,38 @@ class Call(calls.Call):
             raise Conflict
         return snapshot
 
-    def _rehearse(self, part: Part) -> None:
+    def _rehearse(
+        self, applied: AppliedTable, batches: Callable[[], Iterable[Any]]
+    ) -> None:
         """Looks whether rows can be written, so that no target is left that cannot be."""
-        applied = part.work.applied
-        schema = own_columns(applied.table.name, applied.own, self.rules)
-        texts = path_texts(schema, self.partition_by)
-        if not texts:
-            return
-        if part.net is not None:
-            refuse_lost_texts(part.net.rows, texts, applied, self.target)
-            return
-        for rows in self._streamed(part.work, Count()):
-            refuse_lost_texts(rows, texts, applied, self.target)
+        if texts := path_texts(applied.own, self.partition_by):
+            for rows in batches():
+                refuse_lost_texts(rows, texts, applied, self.target)
 
-    def _write(self, part: Part, snapshot: Snapshot) -> Applied:
-        """Gives the target its columns, and then the changes."""
-        work, applied = part.work, part.work.applied
-        found, change = self._compared(
-            work, snapshot, overwrites=self._is_streamed(work)
-        )
-        if part.net is not None:
+    def _ready(
+        self,
+        work: Work,
+        snapshot: Snapshot | None,
+        net: Gathered | None = None,
+        *,
+        overwrites: bool = False,
+    ) -> Ready:
+        """Creates the target, or gives it its columns, unless it cannot take the changes."""
+        applied = work.applied
+        if snapshot is None:
+            snapshot = self._created(applied)
+        found, change = self._compared(work, snapshot, overwrites=overwrites)
+        if net is not None:
             texts = path_texts(change.schema, snapshot.state.partition_by)
             own = [it for it in applied.columns if change.names[it] in texts]
-            refuse_lost_texts(part.net.rows, own, applied, self.target)
-        net = self._shaped(part, snapshot, found, change)
+            refuse_lost_texts(net.rows, own, applied, self.target)
+        ready = self._shaped(work, net, Ready(snapshot, found, change))
         snapshot = self._evolved(work, snapshot, change)
         if snapshot.version != int(found.version):
             # The version before the batch is a new one, and so may be its rows.
-            found = snapshot.find()
             change = change._replace(added=())
-            net = self._shaped(part, snapshot, found, change)
-        token = self.token(work, found)
-        self._refuse_repeated(snapshot, token)
-        return self._commit(part._replace(net=net), snapshot, found, token, change)
+            ready = self._shaped(work, net, Ready(snapshot, snapshot.find(), change))
+        return ready
 
     def _compared(
         self, work: Work, snapshot: Snapshot, *, overwrites: bool
@@ -273,12 +281,6 @@ class Call(calls.Call):
             snapshot = self._again(_record(work))
         return snapshot
 
-    def _refuse_repeated(self, snapshot: Snapshot, token: Token) -> None:
-        """Raises `Conflict` if the target has the work: deltalake would commit it again."""
-        done_before = snapshot.transaction(token)
-        if done_before is not None and done_before >= int(token.end):
-            raise Conflict
-
     def _again(self, record: tuple[Any, Any]) -> Snapshot:
         """The target after a commit of this call, unless another call has written a record."""
         snapshot = self.place.look()
@@ -289,65 +291,83 @@ class Call(calls.Call):
             raise Conflict
         return snapshot
 
-    def _shaped(
-        self, part: Part, snapshot: Snapshot, found: Found, change: Evolution
-    ) -> Gathered | None:
+    def _shaped(self, work: Work, net: Gathered | None, ready: Ready) -> Ready:
         """The net changes, with values of rows that have other keys in this snapshot."""
-        if part.net is None:
-            return None
-        applied = part.work.applied
+        if net is None:
+            return ready
+        applied, change = work.applied, ready.change
         keys = [change.names[key] for key in applied.keys]
-        return shaped(
-            part.net,
+        found = shaped(
+            net,
             applied,
             self.rules,
             change,
             # Without rows, there are no old values.
-            None if found.is_empty else Names(keys, snapshot.scan),
-            overwrites=part.work.batch.overwrites(self.rules.deletes),
+            None if ready.found.is_empty else Names(keys, ready.snapshot.scan),
+            overwrites=work.batch.overwrites(self.rules.deletes),
         )
+        return ready._replace(net=found)
 
     # ---------------------------------------------------------------- the commit
 
-    def _commit(
-        self,
-        part: Part,
-        snapshot: Snapshot,
-        found: Found,
-        token: Token,
-        change: Evolution,
-    ) -> Applied:
-        work, count = part.work, Count()
-        # By now, they were read.
-        self.record.refuse_erased_meanwhile()
+    def _net_applied(self, work: Work, ready: Ready) -> Applied:
+        """Applies net changes."""
+        net, count = ready.net, Count()
         overwrites = work.batch.overwrites(self.rules.deletes)
-        done = replace(
-            work.nothing, committed=True, overwritten=overwrites, token=token.to_json()
-        )
-        self.tried[token.run] = done
-        writer = Writer(snapshot, work.applied, self.rules, change, token)
-        if part.net is None:
-            commit = writer.overwrite(self._streamed(work, count))
-        else:
-            net = part.net
+        token = self.token(work, ready.found)
+        writer = self._writer(work.applied, ready, token)
+
+        def write() -> Commit:
+            nonlocal count
+            if net is None:
+                return writer.overwrite(self._streamed(work, count))
             count = Count(net.tally.events, net.tally.rows, net.never_sent)
-            commit = writer.merge(
+            return writer.merge(
                 net.rows,
                 overwrites=overwrites,
-                lacks_marks=self.lacks_marks(work, found),
+                lacks_marks=self.lacks_marks(work, ready.found),
             )
+
+        done = replace(work.nothing, overwritten=overwrites)
+        return replace(
+            self._committed(ready.snapshot, token, done, write),
+            rows=count.events,
+            net_rows=count.rows,
+            never_sent=count.never_sent,
+        )
+
+    def _writer(self, applied: AppliedTable, ready: Ready, token: Token) -> Writer:
+        return Writer(ready.snapshot, applied, self.rules, ready.change, token)
+
+    def _committed(
+        self,
+        snapshot: Snapshot,
+        token: Token,
+        done: Applied,
+        commit: Callable[[], Commit],
+    ) -> Applied:
+        """Makes a commit, and looks whether it was made."""
+        done_before = snapshot.transaction(token)
+        if done_before is not None and done_before >= int(token.end):
+            # deltalake would commit it again.
+            raise Conflict
+        # By now, the changes were read.
+        self.record.refuse_erased_meanwhile()
+        done = replace(
+            done,
+            committed=True,
+            end=token.end,
+            token=token.to_json(),
+            since=token.true_since,
+        )
+        self.tried[token.run] = done
+        made = commit()
         if snapshot.transaction(token) != int(token.end):
             raise Conflict
         # It is known now.
         del self.tried[token.run]
         return replace(
-            done,
-            rows=count.events,
-            net_rows=count.rows,
-            never_sent=count.never_sent,
-            inserted=commit.inserted,
-            updated=commit.updated,
-            deleted=commit.deleted,
+            done, inserted=made.inserted, updated=made.updated, deleted=made.deleted
         )
 
     def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from walrow.delta.keeping import KeepingCall
 from walrow.delta.merging import changeable, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow._apply.version_parts import TransactionsPart
     from walrow._apply.versions import Source
-    from walrow.delta.keeping import Ready
+    from walrow.delta.applying import Ready
     from walrow.delta.snapshots import Snapshot
-    from walrow.delta.writing import Writer
 
 
 class HistoryCall(KeepingCall):
@@ -66,9 +65,9 @@ class HistoryCall(KeepingCall):
                 applied, own_columns(applied.table.name, applied.own, self.rules)
             )
             source = fold.source(plain, None)
-            self._rehearsed(applied, lambda: [source.rows])
+            self._rehearse(applied, lambda: [source.rows])
         ready = self._ready(work, snapshot)
-        kinds = self._kinds(applied, ready.change.schema, ready.names())
+        kinds = self._kinds(applied, ready.change.schema, ready.change.names)
         keys, columns = fold.needs()
         found = self._open_rows(ready, applied, keys, columns)
         source = fold.source(kinds, found)
@@ -90,7 +89,7 @@ class HistoryCall(KeepingCall):
 
         if not len(keys):
             return None
-        names = ready.names()
+        names = ready.change.names
         added = {it.name for it in ready.change.added}
         chosen = [it for it in (*applied.keys, *columns) if names[it] not in added]
         chosen = list(dict.fromkeys(chosen))
@@ -113,7 +112,7 @@ class HistoryCall(KeepingCall):
 
     def _opened(self, ready: Ready, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Columns of the open versions."""
-        is_current = ready.names()[IS_CURRENT]
+        is_current = ready.change.names[IS_CURRENT]
         for batch in ready.snapshot.scan(list(dict.fromkeys([*columns, is_current]))):
             yield batch.filter(batch.column(is_current)).select(list(columns))
 
@@ -122,15 +121,15 @@ class HistoryCall(KeepingCall):
     def _load(self, work: Work, snapshot: Snapshot | None, part: LoadPart) -> Applied:
         applied = work.applied
         if snapshot is None:
-            self._rehearsed(applied, lambda: loaded_rows(applied, part.lsn))
+            self._rehearse(applied, lambda: loaded_rows(applied, part.lsn))
         ready = self._ready(work, snapshot)
         if ready.found.is_empty:
             return self._first_load(work, ready, part)
-        kinds = self._kinds(applied, ready.change.schema, ready.names())
+        kinds = self._kinds(applied, ready.change.schema, ready.change.names)
         rows = loaded_rows(applied, part.lsn)
         parts = parts_of(_loaded_bytes(work, part), self.limit)
         columns = loaded_columns(applied, part.lsn)
-        own = [ready.names()[it] for it in applied.columns]
+        own = [ready.change.names[it] for it in applied.columns]
         with loaded_parts(applied, kinds, rows, parts) as new:
             with KeyParts(parts, applied.keys, kinds) as old:
                 for batch in self._opened(ready, own):
@@ -161,7 +160,7 @@ class HistoryCall(KeepingCall):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        own = {name: it for it, name in ready.names().items()}
+        own = {name: it for it, name in ready.change.names.items()}
         schema = pa.schema(
             [(own.get(it.name, it.name), it.type) for it in ready.snapshot.schema]
         )
@@ -183,38 +182,26 @@ class HistoryCall(KeepingCall):
         count: Replaced,
     ) -> Applied:
         """Replaces all rows that a load may change: more differ than fit into the memory."""
+        token = dated(self.token(work, ready.found), part)
 
-        def write(writer: Writer) -> Commit:
-            writer.replace(rows, changeable(ready.names(), part.time))
+        def write() -> Commit:
+            where = changeable(ready.change.names, part.time)
+            self._writer(work.applied, ready, token).overwrite(rows, where)
             return Commit(True, count.opened, count.closed, count.removed)
 
-        token = dated(self.token(work, ready.found), part)
-        done = self._committed(ready, token, work.nothing, write, work.applied)
+        done = self._committed(ready.snapshot, token, work.nothing, write)
         changed = count.opened + count.closed + count.removed
         return replace(done, rows=changed, net_rows=count.opened)
 
     def _first_load(self, work: Work, ready: Ready, part: LoadPart) -> Applied:
         """Writes the rows of a load as they are read: the target has no open version."""
-        applied, count = work.applied, 0
+        applied = work.applied
         loaded = opened_by_load(applied, part)
         if not applied.has_unique_keys:
             parts = parts_of(_loaded_bytes(work, part), self.limit)
             loaded = with_unique_keys(loaded, applied, parts)
-
-        def rows() -> Iterator[pa.RecordBatch]:
-            nonlocal count
-            for batch in loaded:
-                count += len(batch)
-                self._read(len(batch))
-                yield batch
-
-        def append(writer: Writer) -> Commit:
-            writer.append(rows())
-            return Commit(True, count, 0, 0)
-
         token = dated(self.token(work, ready.found), part)
-        done = self._committed(ready, token, work.nothing, append, applied)
-        return replace(done, rows=count, net_rows=count)
+        return self._appended(work, ready, token, loaded)
 
     # ---------------------------------------------------------------------- the commit
 
@@ -229,14 +216,13 @@ class HistoryCall(KeepingCall):
         applied = work.applied
         token = dated(self.token(work, ready.found), part)
 
-        def write(writer: Writer) -> Commit:
+        def write() -> Commit:
             inserted = [*applied.columns, *beside(self.rules.mode).names]
-            own = words(ready.names())
-            return writer.merged(
-                source.rows, versions(applied.keys, inserted, source.closed, own)
-            )
+            own = words(ready.change.names)
+            merge = versions(applied.keys, inserted, source.closed, own)
+            return self._writer(applied, ready, token).merged(source.rows, merge)
 
-        done = self._committed(ready, token, work.nothing, write, applied)
+        done = self._committed(ready.snapshot, token, work.nothing, write)
         return replace(
             done, rows=count, net_rows=source.opened, never_sent=source.never_sent
         )
@@ -247,7 +233,7 @@ class HistoryCall(KeepingCall):
         self,
         applied: AppliedTable,
         schema: pa.Schema,
-        names: dict[str, str] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> pa.Schema:
         """The types that the target has for the table's columns."""
         import pyarrow as pa

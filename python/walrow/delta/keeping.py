@@ -3,98 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
 from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
 from walrow._apply.tables import change_rows
-from walrow._apply.targets import Commit, Conflict
+from walrow._apply.targets import Commit
 from walrow.delta.applying import Call
 from walrow.delta.merging import words
-from walrow.delta.rows import path_texts, refuse_lost_texts
-from walrow.delta.writing import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
     from walrow._apply.calls import Work
-    from walrow._apply.columns import Evolution
     from walrow._apply.items import Applied, Token
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
+    from walrow.delta.applying import Ready
     from walrow.delta.snapshots import Snapshot
-
-
-class Ready(NamedTuple):
-    """A target that has its columns, and its record.
-
-    Attributes:
-        snapshot: The target.
-        found: Its record.
-        change: Its columns.
-    """
-
-    snapshot: Snapshot
-    found: Found
-    change: Evolution
-
-    def names(self) -> dict[str, str]:
-        """The target's name of each of walrow's columns."""
-        return dict(self.change.names)
 
 
 class KeepingCall(Call):
     """One call for a target that keeps old rows."""
 
-    def _ready(self, work: Work, snapshot: Snapshot | None) -> Ready:
-        """Creates the target, or gives it its columns."""
-        if snapshot is None:
-            snapshot = self._created(work.applied)
-        found, change = self._compared(work, snapshot, overwrites=False)
-        snapshot = self._evolved(work, snapshot, change)
-        if snapshot.version != int(found.version):
-            found = snapshot.find()
-        return Ready(snapshot, found, change)
-
-    def _rehearsed(
-        self, applied: AppliedTable, batches: Callable[[], Iterable[Any]]
-    ) -> None:
-        """Looks whether rows can be written, so that no target is left that cannot be."""
-        if texts := path_texts(applied.own, self.partition_by):
-            for rows in batches():
-                refuse_lost_texts(rows, texts, applied, self.target)
-
-    def _committed(
-        self,
-        ready: Ready,
-        token: Token,
-        done: Applied,
-        commit: Callable[[Writer], Commit],
-        applied: AppliedTable,
+    def _appended(
+        self, work: Work, ready: Ready, token: Token, rows: Iterable[pa.RecordBatch]
     ) -> Applied:
-        """Makes a commit, and looks whether it was made."""
-        snapshot = ready.snapshot
-        self._refuse_repeated(snapshot, token)
-        self.record.refuse_erased_meanwhile()
-        done = replace(
-            done,
-            committed=True,
-            end=token.end,
-            token=token.to_json(),
-            since=token.true_since,
-        )
-        self.tried[token.run] = done
-        made = commit(Writer(snapshot, applied, self.rules, ready.change, token))
-        if snapshot.transaction(token) != int(token.end):
-            raise Conflict
-        # It is known now.
-        del self.tried[token.run]
-        return replace(
-            done, inserted=made.inserted, updated=made.updated, deleted=made.deleted
-        )
+        """Adds rows as they are read."""
+        count = 0
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in rows:
+                count += len(batch)
+                self._read(len(batch))
+                yield batch
+
+        def append() -> Commit:
+            self._writer(work.applied, ready, token).append(counted())
+            return Commit(True, count, 0, 0)
+
+        done = self._committed(ready.snapshot, token, work.nothing, append)
+        return replace(done, rows=count, net_rows=count)
 
     # ---------------------------------------------------------------- erasures
 
@@ -115,10 +68,11 @@ class KeepingCall(Call):
         rows = erased_rows(self.record, applied, token, self._places(snapshot, own))
         columns = erased_columns(self.record, snapshot.schema.names, applied.keys)
         token, done = self.erased(token, found, len(rows))
-        self.tried[token.run] = done
-        if not len(rows) and not columns:
-            snapshot.record_only(token)
-        else:
+
+        def erase() -> Commit:
+            if not len(rows) and not columns:
+                snapshot.record_only(token)
+                return Commit(True)
             snapshot.merge(
                 rows,
                 erasing(columns, words(own), has_images=self.rules.mode == "changes"),
@@ -127,10 +81,9 @@ class KeepingCall(Call):
                 table=self.table.name,
                 columns=applied.columns,
             )
-        if snapshot.transaction(token) != int(token.end):
-            raise Conflict
-        del self.tried[token.run]
-        return done
+            return Commit(True)
+
+        return self._committed(snapshot, token, done, erase)
 
     def _places(
         self, snapshot: Snapshot, names: dict[str, str]
@@ -164,21 +117,7 @@ class ChangesCall(KeepingCall):
             return change_rows(applied, int(batch.start), int(batch.end))
 
         if snapshot is None:
-            self._rehearsed(applied, rows)
+            self._rehearse(applied, rows)
         ready = self._ready(whole, snapshot)
-        count = 0
-
-        def counted() -> Iterator[pa.RecordBatch]:
-            nonlocal count
-            for each in rows():
-                count += len(each)
-                self._read(len(each))
-                yield each
-
-        def append(writer: Writer) -> Commit:
-            writer.append(counted())
-            return Commit(True, count, 0, 0)
-
         token = self.token(whole, ready.found)
-        done = self._committed(ready, token, whole.nothing, append, applied)
-        return replace(done, rows=count, net_rows=count)
+        return self._appended(whole, ready, token, rows())

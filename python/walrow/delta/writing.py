@@ -95,24 +95,16 @@ class Writer(NamedTuple):
             columns=self.applied.columns,
         )
 
-    def overwrite(self, rows: Iterator[pa.RecordBatch]) -> Commit:
-        """Replaces all rows of the target."""
-        self._stream(rows, "overwrite")
+    def overwrite(
+        self, rows: Iterator[pa.RecordBatch], replaced: str = "true"
+    ) -> Commit:
+        """Replaces the rows of the target that fulfil a condition, as the new rows do."""
+        self._stream(rows, "overwrite", replaced)
         return Commit(True)
 
-    def replace(self, rows: Iterator[pa.RecordBatch], replaced: str) -> None:
-        """Replaces some rows of the target.
-
-        Args:
-            rows: The new rows, which fulfil the condition.
-            replaced: The condition for old rows.
-        """
-        self._stream(rows, "overwrite", replaced)
-
-    def append(self, rows: Iterator[pa.RecordBatch]) -> Commit:
+    def append(self, rows: Iterator[pa.RecordBatch]) -> None:
         """Adds rows to the target."""
         self._stream(rows, "append")
-        return Commit(True, updated=0, deleted=0)
 
     def _stream(
         self,
