@@ -15,7 +15,7 @@ from walrow._apply.modes import check_mode
 from walrow._apply.options import ApplyOptions
 from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable
-from walrow._apply.targets import Conflict, Found
+from walrow._apply.targets import Commit, Conflict, Found
 from walrow._apply.units import Batch, LogContents, loads_of, plan, plan_all
 from walrow._log.marks import Why
 from walrow._log.names import resolve
@@ -375,6 +375,20 @@ class Call:
             f"which begins at {self.log.start}: {remedy}"
         )
         return LogError(text, code="pruned", table=name, lsn=self.log.start)
+
+
+def committed(done: Applied, token: Token, commit: Commit) -> Applied:
+    """The result of a commit with a record."""
+    return replace(
+        done,
+        committed=True,
+        end=token.end,
+        token=token.to_json(),
+        since=token.true_since,
+        inserted=commit.inserted,
+        updated=commit.updated,
+        deleted=commit.deleted,
+    )
 
 
 _ATTEMPTS = 3

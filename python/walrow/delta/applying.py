@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import _late
 from walrow._apply import calls
+from walrow._apply.calls import committed
 from walrow._apply.columns import own_columns
 from walrow._apply.items import Applied
 from walrow._apply.keys import parts_of, with_unique_keys
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
-from walrow._apply.targets import Conflict
+from walrow._apply.targets import Commit, Conflict
 from walrow._lsn import Lsn
 from walrow.delta.columns import check_new, evolved
 from walrow.delta.failures import by_spark, too_large
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from walrow._apply.net_table import NetTable
     from walrow._apply.options import DeltaApplyOptions
     from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Commit, Found
+    from walrow._apply.targets import Found
     from walrow._apply.units import LogContents
     from walrow.delta.snapshots import Snapshot
 
@@ -353,22 +354,13 @@ class Call(calls.Call):
             raise Conflict
         # By now, the changes were read.
         self.record.refuse_erased_meanwhile()
-        done = replace(
-            done,
-            committed=True,
-            end=token.end,
-            token=token.to_json(),
-            since=token.true_since,
-        )
-        self.tried[token.run] = done
+        self.tried[token.run] = committed(done, token, Commit(True))
         made = commit()
         if snapshot.transaction(token) != int(token.end):
             raise Conflict
         # It is known now.
         del self.tried[token.run]
-        return replace(
-            done, inserted=made.inserted, updated=made.updated, deleted=made.deleted
-        )
+        return committed(done, token, made)
 
     def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:
         # All rows are read once, in their order. So the fold's index has the memory.

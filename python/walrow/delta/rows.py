@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from walrow._apply.items import PREFIX, Op
-from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, integers
+from walrow._apply.net_table import (
+    DATA,
+    GONE,
+    HEAD,
+    OP,
+    UNSENT,
+    Tally,
+    integers,
+    lost_rows,
+)
 from walrow._apply.targets import (
     LOST_TEXTS,
     NAME_BYTES,
     TOO_LONG,
     lost_in_path,
-    never_sent,
 )
 from walrow._sources.urls import is_url
 
@@ -100,7 +108,7 @@ def shaped(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    name, nullable = applied.table.name, set(applied.nullable)
+    nullable = set(applied.nullable)
     tally, rows = gathered.tally, gathered.rows
     lost = lost_rows(tally, applied, rules, overwrites=overwrites)
     if tally.heads:
@@ -110,33 +118,18 @@ def shaped(
         is_new = pc.equal(moved.column(OP), Op.INSERT)
         count = 0
         columns: set[str] = set()
-        for column, lacks in missing.items():
-            if pc.any(pc.and_(lacks, is_new)).as_py():
+        for column, are_lost in missing.items():
+            if pc.any(pc.and_(are_lost, is_new)).as_py():
                 columns.add(column)
         if columns:
             either = _either(list(missing.values()), len(moved))
             count = pc.sum(pc.and_(either, is_new)).as_py()
-        _refuse(name, rules, count, columns)
-        lost += count
+        lacks = Tally(lost=count, lacking=frozenset(columns))
+        lost += lost_rows(lacks, applied, rules, overwrites=False)
         rows = pa.concat_tables([rows.filter(pc.is_null(rows.column(HEAD))), moved])
     if tally.kept and rules.never_sent == "null":
         lost += _new_without_values(rows, applied, evolution, before, nullable)
     return gathered._replace(rows=rows, never_sent=lost)
-
-
-def lost_rows(
-    tally: Tally, applied: AppliedTable, rules: ApplyOptions, *, overwrites: bool
-) -> int:
-    """How many new rows have no value where one was never sent.
-
-    Raises:
-        ApplyError: There are some, and they are an error.
-    """
-    _refuse(applied.table.name, rules, tally.lost, tally.lacking)
-    gone = tally.needed - set(applied.nullable)
-    if overwrites and rules.never_sent == "error" and gone:
-        raise never_sent(applied.table.name, min(gone))
-    return tally.lost
 
 
 def no_rows(table: NetTable) -> Gathered:
@@ -470,8 +463,3 @@ def _either(flags: Sequence[Any], count: int) -> Any:
     for each in flags:
         found = pc.or_(found, each)
     return found
-
-
-def _refuse(table: str, rules: ApplyOptions, rows: int, columns: Iterable[str]) -> None:
-    if rows and rules.never_sent == "error":
-        raise never_sent(table, min(columns))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Op
-from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally
-from walrow._apply.targets import never_sent
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, lost_rows
 from walrow.spark.apply_failures import Reporting
 from walrow.spark.net_rows import (
     PARTS,
@@ -27,10 +26,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walrow._apply.calls import Work
     from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
-    from walrow._apply.units import Batch
     from walrow.spark.targets.sql import Target
 
 
@@ -52,31 +50,29 @@ class Net:
     def __init__(
         self,
         target: Target,
-        *,
-        applied: AppliedTable,
-        batch: Batch,
+        work: Work,
         before: Found | None,
         rules: ApplyOptions,
+        *,
         texts: Collection[str] = (),
         staged: pa.Table | None = None,
     ) -> None:
-        """Stores the arguments.
+        """Computes nothing yet.
 
         Args:
             target: The target.
-            applied: The table.
-            batch: The part of the log that is read.
+            work: The table, and the part of the log that is read.
             before: The target as it was found. None if it does not exist yet.
             rules: The options of the caller.
             texts: The columns with texts that become parts of its paths.
-            staged: The net changes, which are then not computed again.
+            staged: The net changes, if they are there already.
         """
         from pyspark.sql.types import StructType
 
         self._session = target.session
         self._target = target
-        self._applied = applied
-        self._batch = batch
+        self._applied = applied = work.applied
+        self._batch = batch = work.batch
         self._before = before
         self._rules = rules
         self._texts = frozenset(texts)
@@ -195,12 +191,9 @@ class Net:
     def _take(self, tally: Tally) -> None:
         self.net_rows += tally.rows
         self.kept = sorted({*self.kept, *tally.kept})
-        self._refuse_lost(tally.lost, tally.lacking)
-        if self.overwrites:
-            # No earlier row exists whose values could be kept.
-            gone = tally.needed - set(self._applied.nullable)
-            if gone and self._rules.never_sent == "error":
-                raise never_sent(self._applied.table.name, min(gone))
+        self.never_sent += lost_rows(
+            tally, self._applied, self._rules, overwrites=self.overwrites
+        )
 
     def _entangled(self, stored: Any) -> Any:
         """The rows of keys that rows leave and get: one task has all of them."""
@@ -225,7 +218,7 @@ class Net:
             f.array_distinct(f.flatten(f.collect_set(lost))).alias("columns"),
         ).first()
         self._take(_added(found.tallies))
-        self._refuse_lost(found.lost, found.columns)
+        self._take(Tally(lost=found.lost, lacking=frozenset(found.columns)))
 
     def _new_rows_that_lack_values(self, source: Any) -> int:
         """How many updates of rows that the target does not have lack a value."""
@@ -245,13 +238,6 @@ class Net:
 
         nullable = f.array(*map(f.lit, self._applied.nullable)).cast("array<string>")
         return f.array_except(f.col(UNSENT), nullable)
-
-    def _refuse_lost(self, rows: int, columns: Collection[str]) -> None:
-        if not rows:
-            return
-        if self._rules.never_sent == "error":
-            raise never_sent(self._applied.table.name, min(columns))
-        self.never_sent += rows
 
     def _values(self, op: Any = None) -> list[Any]:
         """The table's columns, which raise an error where the target would have others."""
@@ -273,18 +259,7 @@ class Net:
             if self._before is None
             else self._target.at(self._before.version)
         )
-        known = {name.lower() for name in version.columns}
-        before = version.select(
-            # An older version may lack a column that was just added.
-            f.struct(
-                *(
-                    _column(field.name)
-                    if field.name.lower() in known
-                    else f.lit(None).cast(field.dataType).alias(field.name)
-                    for field in fields_of(applied)
-                )
-            ).alias(_BEFORE),
-        )
+        before = as_structs(version, fields_of(applied), _BEFORE)
         condition = None
         for at, key in enumerate(applied.keys):
             each = f.col(HEAD)[f"k{at}"] == f.col(_BEFORE)[key]
@@ -311,6 +286,22 @@ class Net:
             HEAD,
             DATA,
         )
+
+
+def as_structs(rows: Any, fields: Iterable[Any], name: str) -> Any:
+    """Rows of a target as one column. They may lack a column that was just added."""
+    from pyspark.sql import functions as f
+
+    known = {it.lower() for it in rows.columns}
+    values = (
+        (
+            _column(it.name)
+            if it.name.lower() in known
+            else f.lit(None).cast(it.dataType)
+        ).alias(it.name)
+        for it in fields
+    )
+    return rows.select(f.struct(*values).alias(name))
 
 
 def _added(tallies: Iterable[bytes]) -> Tally:

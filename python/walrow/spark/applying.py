@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply import calls
+from walrow._apply.calls import committed
 from walrow._apply.items import Applied
 from walrow._apply.targets import Conflict, never_sent_error, unwritable, violated
 from walrow.spark.apply_failures import from_executor, spark_errors
@@ -98,14 +99,44 @@ class Call(calls.Call):
         applied = work.applied
 
         def rehearse(texts: Collection[str]) -> None:
-            net = self._net(target, work, None, texts, staged)
+            net = Net(target, work, None, self.rules, texts=texts, staged=staged)
             with self._viewed(target, applied, net.view) as view:
-                rows = target.session.table(view).select(*map(quoted, texts))
-                rows.write.format("noop").mode("overwrite").save()
+                compute(target.session.table(view), texts)
 
         before, texts = self._ready(target, work, rehearse)
         token = self._recorded(target, work, before)
-        return self._commit(target, work, before, token, texts=texts, staged=staged)
+        net = Net(target, work, before, self.rules, texts=texts, staged=staged)
+        with self._viewed(target, applied, net.view) as view:
+            # By now, they were read.
+            self.record.refuse_erased_meanwhile()
+            writing: Writing = Replacing(view)
+            if not net.overwrites or self.rules.deletes == "soft":
+                merge = keeping(
+                    applied,
+                    self.rules,
+                    net.kept,
+                    overwrites=net.overwrites,
+                    lacks_marks=self.lacks_marks(work, before),
+                )
+                writing = Merging(view, merge)
+            commit = target.commit(writing, token, before)
+        if not commit.is_first:
+            if target.find().token is None:
+                text = "it has changes up to the log's end, and lost the record of them"
+                raise self.record.unknown_rows(text)
+            return work.nothing
+        rows = net.rows
+        if rows is None:
+            # Nothing else is there after a load.
+            rows = target.session.table(target.table).count()
+        done = replace(
+            committed(work.nothing, token, commit),
+            overwritten=net.overwrites,
+            rows=rows,
+            net_rows=rows if net.is_plain else net.net_rows,
+            never_sent=net.never_sent,
+        )
+        return observe(target.session, done)
 
     def _ready(
         self, target: Target, work: Work, rehearse: Callable[[Collection[str]], None]
@@ -170,74 +201,6 @@ class Call(calls.Call):
             with contextlib.suppress(Exception):
                 self.caller.catalog.refreshTable(target.table)
 
-    def _net(
-        self,
-        target: Target,
-        work: Work,
-        before: Found | None,
-        texts: Collection[str],
-        staged: pa.Table | None,
-    ) -> Net:
-        return Net(
-            target,
-            applied=work.applied,
-            batch=work.batch,
-            before=before,
-            rules=self.rules,
-            texts=texts,
-            staged=staged,
-        )
-
-    def _commit(
-        self,
-        target: Target,
-        work: Work,
-        before: Found,
-        token: Token,
-        *,
-        texts: Collection[str],
-        staged: pa.Table | None,
-    ) -> Applied:
-        applied = work.applied
-        net = self._net(target, work, before, texts, staged)
-        with self._viewed(target, applied, net.view) as view:
-            # By now, they were read.
-            self.record.refuse_erased_meanwhile()
-            writing: Writing = Replacing(view)
-            if not net.overwrites or self.rules.deletes == "soft":
-                merge = keeping(
-                    applied,
-                    self.rules,
-                    net.kept,
-                    overwrites=net.overwrites,
-                    lacks_marks=self.lacks_marks(work, before),
-                )
-                writing = Merging(view, merge)
-            commit = target.commit(writing, token, before)
-        if not commit.is_first:
-            if target.find().token is None:
-                text = "it has changes up to the log's end, and lost the record of them"
-                raise self.record.unknown_rows(text)
-            return work.nothing
-        rows = net.rows
-        if rows is None:
-            # Nothing else is there after a load.
-            rows = target.session.table(target.table).count()
-        done = replace(
-            work.nothing,
-            committed=True,
-            overwritten=net.overwrites,
-            rows=rows,
-            net_rows=rows if net.is_plain else net.net_rows,
-            inserted=commit.inserted,
-            updated=commit.updated,
-            deleted=commit.deleted,
-            never_sent=net.never_sent,
-            token=token.to_json(),
-        )
-        observe(target.session, done)
-        return done
-
     @contextlib.contextmanager
     def _viewed(
         self, target: Target, applied: AppliedTable, create: Callable[[str], None]
@@ -277,8 +240,13 @@ class Call(calls.Call):
             raise
 
 
-def observe(session: Any, done: Applied) -> None:
-    """Gives the result to Spark's listeners, as the metrics of a query without rows."""
+def compute(rows: Any, columns: Collection[str]) -> None:
+    """Computes columns of rows, which may be an error."""
+    rows.select(*map(quoted, columns)).write.format("noop").mode("overwrite").save()
+
+
+def observe(session: Any, done: Applied) -> Applied:
+    """Gives a result to Spark's listeners, as the metrics of a query without rows."""
     from pyspark.sql import functions as f
 
     values = {name: getattr(done, name) for name in _METRICS} | {"end": int(done.end)}
@@ -286,6 +254,7 @@ def observe(session: Any, done: Applied) -> None:
     # The target has the rows, whatever becomes of this.
     with contextlib.suppress(*spark_errors()):
         session.range(0, 0, 1, 1).observe(f"walrow:{done.table}", *metrics).collect()
+    return done
 
 
 #: Of `Applied`.

@@ -23,6 +23,8 @@ from walrow._apply.version_parts import (
 )
 from walrow._apply.versions import MERGE_KEY, Fold
 from walrow.spark.apply_failures import Reporting
+from walrow.spark.apply_net import as_structs
+from walrow.spark.applying import observe
 from walrow.spark.keeping import KeepingCall
 from walrow.spark.net_rows import numbers
 from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
@@ -36,7 +38,7 @@ from walrow.spark.targets.sql import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -101,21 +103,17 @@ class HistoryCall(KeepingCall):
         frame = session.createDataFrame(source.rows, _schema(applied, fields))
         token = dated(self._recorded(target, work, before), part)
         checked = self._checked(applied, frame, texts)
-        with self._viewed(target, applied, checked.createOrReplaceTempView) as view:
-            done = self._committed(
-                target,
-                self._merging(applied, view, source.closed),
-                token,
-                before,
-                work.nothing,
-            )
+        writing = self._merging(applied, source.closed)
+        done = self._committed(
+            target, work, checked, writing, token=token, before=before
+        )
         done = replace(
             done,
             rows=len(part.changes),
             net_rows=source.opened,
             never_sent=source.never_sent,
         )
-        return self._noted(target, done)
+        return observe(target.session, done)
 
     def _open_rows(
         self,
@@ -143,9 +141,12 @@ class HistoryCall(KeepingCall):
         found: pa.Table = opened.join(wanted, names, "left_semi").toArrow()
         return found
 
-    def _merging(self, applied: AppliedTable, view: str, closed: int | None) -> Merging:
+    def _merging(
+        self, applied: AppliedTable, closed: int | None
+    ) -> Callable[[str], Merging]:
         inserted = [*applied.columns, *beside(self.rules.mode).names]
-        return Merging(view, versions(applied.keys, inserted, closed, WORDS))
+        merge = versions(applied.keys, inserted, closed, WORDS)
+        return lambda view: Merging(view, merge)
 
     # ------------------------------------------------------------------------ a load
 
@@ -170,21 +171,20 @@ class HistoryCall(KeepingCall):
             with self._errors(applied):
                 _refuse_equal_keys(applied, loaded)
         if before.is_empty:
-            with self._viewed(target, applied, loaded.createOrReplaceTempView) as view:
-                done = self._committed(
-                    target, Appending(view), token, before, work.nothing
-                )
+            done = self._committed(
+                target, work, loaded, Appending, token=token, before=before
+            )
             count = self._open_count(target)
             done = replace(done, rows=count, net_rows=count, inserted=count)
-            return self._noted(target, done)
+            return observe(target.session, done)
         with self._errors(applied):
             source = self._differences(target, before, applied, part, loaded)
             opened = source.where(f"{VALID_FROM} IS NOT NULL").count()
-        with self._viewed(target, applied, source.createOrReplaceTempView) as view:
-            done = self._committed(
-                target, self._merging(applied, view, None), token, before, work.nothing
-            )
-        return self._noted(target, replace(done, rows=opened, net_rows=opened))
+        writing = self._merging(applied, None)
+        done = self._committed(
+            target, work, source, writing, token=token, before=before
+        )
+        return observe(target.session, replace(done, rows=opened, net_rows=opened))
 
     def _open_count(self, target: Target) -> int:
         return int(target.session.table(target.table).where(IS_CURRENT).count())
@@ -203,17 +203,7 @@ class HistoryCall(KeepingCall):
         session, fields = target.session, _fields(applied, target)
         filter_by_keys(session, _MANY)
         opened = target.at(before.version).where(f.col(IS_CURRENT))
-        known = {it.lower() for it in opened.columns}
-        old = opened.select(
-            f.struct(
-                *(
-                    f.col(quoted(it.name)).alias(it.name)
-                    if it.name.lower() in known
-                    else f.lit(None).cast(it.dataType).alias(it.name)
-                    for it in fields
-                )
-            ).alias(_OLD)
-        )
+        old = as_structs(opened, fields, _OLD)
         new = loaded.select(f.struct("*").alias(_NEW))
         matches = [f.col(_NEW)[it] == f.col(_OLD)[it] for it in applied.keys]
         both = new.join(old, reduce(and_, matches), "full_outer")

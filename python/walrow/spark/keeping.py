@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._apply.calls import committed
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
 from walrow._apply.items import Applied
 from walrow._apply.merges import erasing
@@ -12,7 +13,7 @@ from walrow._apply.modes import LSN, SEQ, beside
 from walrow._apply.tables import change_rows
 from walrow._apply.targets import Conflict
 from walrow.spark.apply_failures import Reporting
-from walrow.spark.applying import Call, observe
+from walrow.spark.applying import Call, compute, observe
 from walrow.spark.net_rows import numbers
 from walrow.spark.schemas import fields_of, spark_schema
 from walrow.spark.targets.evolving import evolve
@@ -76,9 +77,7 @@ class KeepingCall(Call):
 
         def rehearse(names: Collection[str]) -> None:
             with self._errors(work.applied):
-                checked_rows = self._checked(work.applied, rows(), names)
-                chosen = checked_rows.select(*map(quoted, names))
-                chosen.write.format("noop").mode("overwrite").save()
+                compute(self._checked(work.applied, rows(), names), names)
 
         return self._ready(target, work, rehearse)
 
@@ -96,32 +95,21 @@ class KeepingCall(Call):
     def _committed(
         self,
         target: Target,
-        writing: Writing,
+        work: Work,
+        rows: Any,
+        writing: Callable[[str], Writing],
+        *,
         token: Token,
         before: Found,
-        done: Applied,
     ) -> Applied:
-        """Writes rows and the record, in one commit."""
-        self.record.refuse_erased_meanwhile()
-        commit = target.commit(writing, token, before)
+        """Writes rows, by the view that has them, and the record, in one commit."""
+        with self._viewed(target, work.applied, rows.createOrReplaceTempView) as view:
+            self.record.refuse_erased_meanwhile()
+            commit = target.commit(writing(view), token, before)
         if not commit.is_first:
             # Another driver has done the same.
             raise Conflict
-        return replace(
-            done,
-            committed=True,
-            end=token.end,
-            token=token.to_json(),
-            since=token.true_since,
-            inserted=commit.inserted,
-            updated=commit.updated,
-            deleted=commit.deleted,
-        )
-
-    def _noted(self, target: Target, done: Applied) -> Applied:
-        """Reports a result to Spark's listeners."""
-        observe(target.session, done)
-        return done
+        return committed(work.nothing, token, commit)
 
     # ---------------------------------------------------------------- erasures
 
@@ -148,7 +136,7 @@ class KeepingCall(Call):
             commit = target.commit(Merging(view, merge), token, found)
         if not commit.is_first:
             raise Conflict
-        return self._noted(target, done)
+        return observe(target.session, done)
 
 
 class _Units(NamedTuple):
@@ -193,10 +181,11 @@ class ChangesCall(KeepingCall):
         counted = self._checked(applied, rows(), texts).observe(
             observation, f.count(f.lit(1)).alias("rows")
         )
-        with self._viewed(target, applied, counted.createOrReplaceTempView) as view:
-            done = self._committed(target, Appending(view), token, before, work.nothing)
+        done = self._committed(
+            target, work, counted, Appending, token=token, before=before
+        )
         # Spark Connect has no metrics of the query behind a view.
         count = observation.get.get("rows") if units else 0
         count = count or 0
         done = replace(done, rows=count, net_rows=count, inserted=count)
-        return self._noted(target, done)
+        return observe(target.session, done)
