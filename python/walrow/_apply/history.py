@@ -25,20 +25,6 @@ class Entry(NamedTuple):
     metadata: str | None
 
 
-class Recorded(NamedTuple):
-    """The facts in the history of a table.
-
-    Attributes:
-        token: The last record. None without one.
-        version: The newest version.
-        refusal: Why the record does not say what the table's rows are.
-    """
-
-    token: Token | None
-    version: int
-    refusal: str | None
-
-
 def token_of(entry: Entry) -> Token | None:
     """The token of a commit. A commit that sets a table back has an earlier token."""
     return None if entry.operation in _BREAKS else Token.from_json(entry.metadata)
@@ -47,12 +33,15 @@ def token_of(entry: Entry) -> Token | None:
 def recorded(
     history: Callable[[int | None], Sequence[Entry]],
     limits: Sequence[int] = (FEW,),
-) -> Recorded:
+) -> tuple[Token | None, int, str | None]:
     """Reads the last token, and looks at the operations after it.
 
     Args:
         history: Returns so many commits, or all, the newest first.
         limits: So many are asked for before all are.
+
+    Returns:
+        The last token, the newest version, and why the token does not say what the table's rows are.
     """
     for limit in (*limits, None):
         entries = history(limit)
@@ -72,7 +61,7 @@ def recorded(
             f"{broken.operation} at version {broken.version} came {when} the last "
             f"batch was written, which ended at {token.end}"
         )
-    return Recorded(token, entries[0].version, refusal)
+    return token, entries[0].version, refusal
 
 
 #: Operations that change the rows of the last token.

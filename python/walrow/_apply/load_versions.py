@@ -19,28 +19,15 @@ from walrow._apply.modes import (
     VALID_TO,
     named,
 )
-from walrow._apply.versions import Ended, Opened, Source, merge_rows
+from walrow._apply.versions import Source, merge_rows
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from walrow._apply.tables import AppliedTable
-
-
-class Replaced:
-    """The counts of rows that replace the open versions.
-
-    Attributes:
-        opened: The number of new versions.
-        closed: The number of versions that end.
-        removed: The number of versions that would be empty.
-    """
-
-    def __init__(self) -> None:
-        """Has none yet."""
-        self.opened = self.closed = self.removed = 0
 
 
 def loaded_parts(
@@ -108,11 +95,12 @@ def compared(
         if size > limit:
             return None
     opened, ended = pa.concat_tables(news), pa.concat_tables(olds)
-    opens = Opened(
-        opened, [time] * len(opened), [None] * len(opened), opened.select([LSN, SEQ])
-    )
-    ends = Ended(ended, [time] * len(ended))
-    return Source(merge_rows(applied.keys, kinds, opens, ends), None, len(opened))
+    times = pa.repeat(pa.scalar(time, pa.int64()), len(opened))
+    opened = opened.append_column(VALID_FROM, times)
+    opened = opened.append_column(VALID_TO, pa.nulls(len(opened), pa.int64()))
+    times = pa.repeat(pa.scalar(time, pa.int64()), len(ended))
+    ended = ended.append_column(VALID_TO, times)
+    return Source(merge_rows(applied.keys, kinds, opened, ended), None, len(opened))
 
 
 def replaced(
@@ -122,7 +110,7 @@ def replaced(
     time: int,
     *,
     columns: Sequence[str],
-    count: Replaced,
+    count: Counter[str],
 ) -> Iterator[pa.RecordBatch]:
     """The rows that replace others after a load, one batch after the other.
 
@@ -132,7 +120,7 @@ def replaced(
         old: The rows that they replace, with all columns: all open versions. Others stay as they are.
         time: As in `compared`.
         columns: As in `compared`.
-        count: Gets the counts.
+        count: Gets the numbers of versions that are `opened`, `closed`, and `removed` as empty ones.
 
     Raises:
         ApplyError: As in `compared`.
@@ -152,8 +140,8 @@ def replaced(
             ended = opened.filter(pc.invert(is_equal))
             is_empty = pc.greater_equal(ended.column(VALID_FROM), moment)
             closed = ended.filter(pc.invert(is_empty))
-            count.closed += len(closed)
-            count.removed += len(ended) - len(closed)
+            count["closed"] += len(closed)
+            count["removed"] += len(ended) - len(closed)
             closed = closed.set_column(
                 closed.schema.get_field_index(VALID_TO),
                 closed.schema.field(VALID_TO),
@@ -165,7 +153,7 @@ def replaced(
                 pa.repeat(pa.scalar(False), len(closed)),
             )
         for batch in rows.others().to_batches():
-            count.opened += len(batch)
+            count["opened"] += len(batch)
             values = {it: batch.column(it) for it in [*applied.columns, LSN, SEQ]}
             values[VALID_FROM] = pa.repeat(moment, len(batch))
             values[VALID_TO] = pa.nulls(len(batch), moment.type)

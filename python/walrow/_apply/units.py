@@ -187,20 +187,12 @@ def plan(
     A unit has at most `unit_size` bytes of changes if its segments are not larger. There are
     `least_units` if there are as many segments.
     """
-    parts = [
-        (it.start, it.end, *it.tables[table.oid])
-        for it in segments
-        if it.end > start and it.start < end and table.oid in it.tables
-    ]
+    parts = _parts(segments, table, start, end)
     barrier = None
-    ranges = [
-        (max(begin, start), min(last, end))
-        for begin, last, _, truncated, _, _ in parts
-        if truncated
-    ]
+    ranges = [(begin, last) for begin, last, _, truncated, _, _ in parts if truncated]
     loads = [load - 1 for *_, load in parts if start < load <= end]
     # A segment that was merged says where its last load ends, and may have earlier ones.
-    hidden = [(max(begin, start), int(end)) for begin, *_, load in parts if load > end]
+    hidden = [(begin, last) for begin, last, *_, load in parts if load > end]
     if (found := _last_truncate(log, table, hidden, is_load=True)) is not None:
         loads.append(found[0])
     if loads:
@@ -212,7 +204,7 @@ def plan(
         barrier = Barrier(*found, is_load=False)
     first = max(start, barrier.lsn) if barrier is not None else int(start)
     sized = [
-        (max(begin, first), min(last, end), size)
+        (max(begin, first), last, size)
         for begin, last, rows, _, size, _ in parts
         if rows and last > first
     ]

@@ -376,83 +376,49 @@ class Fold:
                 more = _cast(found.column(name), column.type)
                 column = pa.chunked_array([*column.chunks, *more.chunks], column.type)
             columns[name] = column.take(pa.array(taken.get(name, rows), pa.int64()))
-        keyed = self.changes.select(list(self.applied.keys))
+        for name, origin in ((LSN, "commit_lsn"), (SEQ, "seq")):
+            places = pa.array(rows, pa.int64())
+            columns[name] = self.changes.column(named(origin)).take(places)
+        columns[VALID_FROM] = pa.array([since for _, since, _ in versions], pa.int64())
+        columns[VALID_TO] = pa.array([until for *_, until in versions], pa.int64())
         closings = list(self._closings.values())
-        new = Opened(
-            pa.table(columns),
-            [since for _, since, _ in versions],
-            [until for *_, until in versions],
-            _at(self.changes.select([named("commit_lsn"), named("seq")]), rows),
+        keys_closed = self.changes.select(list(self.applied.keys))
+        ended = _at(keys_closed, [row for row, _ in closings]).append_column(
+            VALID_TO, [pa.array([until for _, until in closings], pa.int64())]
         )
-        old = Ended(
-            _at(keyed, [row for row, _ in closings]), [until for _, until in closings]
-        )
-        found_rows = merge_rows(self.applied.keys, kinds, new, old)
+        found_rows = merge_rows(self.applied.keys, kinds, pa.table(columns), ended)
         return Source(found_rows, self._closed, len(versions), len(lost))
 
 
-class Opened(NamedTuple):
-    """New versions.
-
-    Attributes:
-        values: The table's columns.
-        since: When each begins, in microseconds since 1970.
-        until: When each ends. None if it is open.
-        origin: The commit LSN and the seq of the change that began it.
-    """
-
-    values: pa.Table
-    since: Sequence[int]
-    until: Sequence[int | None]
-    origin: pa.Table
-
-
-class Ended(NamedTuple):
-    """The target's open versions that end.
-
-    Attributes:
-        keys: Their keys.
-        until: When each ends, in microseconds since 1970.
-    """
-
-    keys: pa.Table
-    until: Sequence[int]
-
-
 def merge_rows(
-    keys: Sequence[str], kinds: pa.Schema, opened: Opened, ended: Ended
+    keys: Sequence[str], kinds: pa.Schema, opened: pa.Table, ended: pa.Table
 ) -> pa.Table:
     """The rows of a MERGE: new versions, and keys whose open versions end.
+
+    Times are in microseconds since 1970.
 
     Args:
         keys: The columns of the key.
         kinds: The types that the target has for the table's columns.
-        opened: The new versions.
-        ended: The target's versions that end.
+        opened: The new versions: the table's columns, and those of a history but `_is_current`.
+        ended: The target's versions that end: their keys, and when.
     """
     import pyarrow as pa
 
-    moment = pa.timestamp("us", "UTC")
-    count, more = len(opened.values), len(ended.keys)
+    def time(column: Any) -> Any:
+        return column.cast(pa.timestamp("us", "UTC"))
 
-    def both(column: Any, kind: pa.DataType) -> Any:
-        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        return pa.chunked_array([*chunks, pa.nulls(more, kind)], kind)
-
-    found = {it.name: both(opened.values.column(it.name), it.type) for it in kinds}
-    since = pa.array(opened.since, pa.int64()).cast(moment)
-    found[VALID_FROM] = both(since, moment)
-    until = [*opened.until, *ended.until]
-    found[VALID_TO] = pa.array(until, pa.int64()).cast(moment)
-    current = pa.array([it is None for it in opened.until], pa.bool_())
-    found[IS_CURRENT] = both(current, pa.bool_())
-    for name, own in zip((LSN, SEQ), opened.origin.columns, strict=True):
-        found[name] = both(own, pa.int64())
+    columns = {it.name: opened.column(it.name) for it in kinds}
+    columns[VALID_FROM] = time(opened.column(VALID_FROM))
+    columns[VALID_TO] = time(opened.column(VALID_TO))
+    columns[IS_CURRENT] = opened.column(VALID_TO).is_null()
+    columns |= {name: opened.column(name) for name in (LSN, SEQ)}
+    closings = {VALID_TO: time(ended.column(VALID_TO))}
     for at, name in enumerate(keys):
         kind = kinds.field(name).type
-        chunks = [pa.nulls(count, kind), *_cast(ended.keys.column(name), kind).chunks]
-        found[f"{MERGE_KEY}{at}"] = pa.chunked_array(chunks, kind)
-    return pa.table(found)
+        closings[f"{MERGE_KEY}{at}"] = _cast(ended.column(name), kind)
+    tables = [pa.table(columns), pa.table(closings)]
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _at(table: pa.Table, rows: Sequence[int]) -> pa.Table:

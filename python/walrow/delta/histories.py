@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walrow._apply.columns import own_columns
 from walrow._apply.keys import KeyParts, key_values, parts_of, with_unique_keys
-from walrow._apply.load_versions import Replaced, compared, loaded_parts, replaced
+from walrow._apply.load_versions import compared, loaded_parts, replaced
 from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_TO, beside
 from walrow._apply.targets import Commit
@@ -147,7 +148,7 @@ class HistoryCall(KeepingCall):
                 self._refuse_lost(ready, applied, source)
                 return self._written(work, ready, part, source, len(source.rows))
             with self._replaceable(ready, applied, part.time, parts) as old:
-                count = Replaced()
+                count: Counter[str] = Counter()
                 rows = replaced(
                     applied, new, old, part.time, columns=columns, count=count
                 )
@@ -179,7 +180,7 @@ class HistoryCall(KeepingCall):
         ready: Ready,
         part: LoadPart,
         rows: Iterator[pa.RecordBatch],
-        count: Replaced,
+        count: Counter[str],
     ) -> Applied:
         """Replaces all rows that a load may change: more differ than fit into the memory."""
         token = dated(self.token(work, ready.found), part)
@@ -187,11 +188,11 @@ class HistoryCall(KeepingCall):
         def write() -> Commit:
             where = changeable(ready.change.names, part.time)
             self._writer(work.applied, ready, token).overwrite(rows, where)
-            return Commit(True, count.opened, count.closed, count.removed)
+            return Commit(True, *(count[it] for it in ("opened", "closed", "removed")))
 
         done = self._committed(ready.snapshot, token, work.nothing, write)
-        changed = count.opened + count.closed + count.removed
-        return replace(done, rows=changed, net_rows=count.opened)
+        changed = count.total()
+        return replace(done, rows=changed, net_rows=count["opened"])
 
     def _first_load(self, work: Work, ready: Ready, part: LoadPart) -> Applied:
         """Writes the rows of a load as they are read: the target has no open version."""
