@@ -16,7 +16,7 @@ import pytest
 import walrow
 import walrow.delta
 from targets.written_tables import WrittenTables
-from walrow.delta import applying_all, modes, snapshots
+from walrow.delta import modes, snapshots
 
 #: The targets of a round, and how many of them have changed.
 MANY, FEW = 300, 3
@@ -96,12 +96,13 @@ def test_a_time_is_one_place_for_all_tables(
     log = WrittenTables(tmp_path / "log")
     log.insert(1, 2)
     seen = []
+    call_of = modes.call_of
 
     def noted(contents: Any, options: Any) -> Any:
         seen.append(options.end)
-        return modes.call_of(contents, options)
+        return call_of(contents, options)
 
-    monkeypatch.setattr(applying_all, "call_of", noted)
+    monkeypatch.setattr(modes, "call_of", noted)
     targets = targets_of(tmp_path, 1, 2)
     done = walrow.delta.apply_all(log.path, targets, end="-1h")
     assert not done.failed

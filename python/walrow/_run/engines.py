@@ -168,7 +168,7 @@ def delta_tables(stop: threading.Event) -> Tables:
 
     def apply_all(*given: Any, **options: Any) -> None:
         # Spark needs no deltalake.
-        from walrow.delta.applying_all import apply_all
+        from walrow.delta.modes import apply_all
 
         apply_all(*given, **options)
 

@@ -21,9 +21,8 @@ from walrow._late import late, listed
 if TYPE_CHECKING:
     from walrow._apply.items import Applied
     from walrow._apply.many import AllApplied
-    from walrow.delta.applying_all import apply_all
     from walrow.delta.maintaining import Maintained, maintain
-    from walrow.delta.modes import apply_changes
+    from walrow.delta.modes import apply_all, apply_changes
 
 __all__ = [
     "AllApplied",
@@ -41,8 +40,7 @@ if not TYPE_CHECKING:
         {
             "walrow._apply.items": ("Applied",),
             "walrow._apply.many": ("AllApplied",),
-            "walrow.delta.applying_all": ("apply_all",),
-            "walrow.delta.modes": ("apply_changes",),
+            "walrow.delta.modes": ("apply_all", "apply_changes"),
             "walrow.delta.maintaining": ("Maintained", "maintain"),
         },
     )

@@ -1,15 +1,21 @@
-"""`apply_changes` without Spark, for each kind of target."""
+"""`apply_changes` and `apply_all` without Spark, for each kind of target."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from walrow._apply.items import Applied
+from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents, contents_of
 from walrow._options import takes
 from walrow.delta.applying import Call, require
 from walrow.delta.histories import HistoryCall
 from walrow.delta.keeping import ChangesCall
-from walrow.typing import Mode
+from walrow.log import Log
+from walrow.typing import Mode, TableName
 
 
 @takes(DeltaApplyOptions)
@@ -46,6 +52,78 @@ def apply_changes(options: DeltaApplyOptions) -> Applied:
     """
     require()
     return call_of(contents_of(options.log), options).run()
+
+
+def apply_all(
+    log: Log | str | os.PathLike[str],
+    targets: Mapping[Any, str],
+    *,
+    options: Mapping[Any, Mapping[str, Any]] | None = None,
+    previous: AllApplied | None = None,
+    listener: Callable[[TableName, Applied | Exception], None] | None = None,
+    **common: Any,
+) -> AllApplied:
+    """Applies the changes of several tables of a log, each to its own target, without Spark.
+
+    Each target reads from its own record on. So one that has failed catches up by itself, when its
+    cause is gone, and others that are further on are not touched.
+
+    ```python
+    targets = {
+        "public.orders": "delta:/lake/orders",
+        "public.items": "delta:/lake/items",
+    }
+    done = walrow.delta.apply_all("log/", targets, deletes="soft")
+    for table, error in (done.failed | done.waiting).items():
+        print(table, error)
+    done = walrow.delta.apply_all("log/", targets, deletes="soft", previous=done)
+    ```
+
+    Args:
+        log: The log, or its path or URL. It is read once for all tables.
+        targets: The target of each table, as in `apply_changes`.
+        options: Options of `apply_changes` for single tables.
+        previous: The result of an earlier call. It saves the look at targets without
+            new changes in the log. All other targets continue at their own records.
+        listener: The function that is called after each table, with its name and its result or
+            its error. Errors of the function end the call.
+        **common: Options of `apply_changes` for all tables.
+
+    Returns:
+        The results, and the errors of targets that failed.
+
+    Raises:
+        OptionError: Two tables have one target, or the process was forked.
+        TypeError: `apply_changes` has no such option.
+    """
+    require()
+    place = log.log if isinstance(log, LogContents) else log
+    given = {
+        table: DeltaApplyOptions(place, **each)
+        for table, each in given_of(targets, options, common).items()
+    }
+    contents = contents_of(log)
+    known = previous.applied if previous is not None else {}
+    done = AllApplied({}, {}, {}, {})
+    for table, each in given.items():
+        result: Applied | Exception
+        try:
+            result = _applied(contents, each, known.get(table))
+        except BaseException as error:
+            result = failure_of(error)
+        done.note(table, result)
+        if listener is not None:
+            listener(table, result)
+    return done
+
+
+def _applied(
+    contents: LogContents, options: DeltaApplyOptions, known: Applied | None
+) -> Applied:
+    """Applies what a target lacks."""
+    call = call_of(contents, options)
+    found = None if known is None else call.since(known)
+    return call.run() if found is None else call.held(found)
 
 
 def call_of(log: LogContents, options: DeltaApplyOptions) -> Call:

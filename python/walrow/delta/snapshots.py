@@ -16,6 +16,7 @@ from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
 from walrow._sources.urls import is_url
+from walrow.delta import threads
 from walrow.delta.failures import by_spark, wrapped
 from walrow.delta.files import writer_properties
 from walrow.delta.guards import (
@@ -26,7 +27,6 @@ from walrow.delta.guards import (
     refusal,
 )
 from walrow.delta.merging import added_to
-from walrow.delta.threads import call
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -96,8 +96,18 @@ class Place:
             snapshot.read_record()
             return snapshot
 
-        with wrapped(self.target):
-            return call(self.target, opened)
+        return self.call(opened)
+
+    def call(
+        self,
+        function: Callable[[threading.Event], T],
+        *,
+        commits: bool = False,
+        **wrapping: Any,
+    ) -> T:
+        """Makes a call of deltalake. Errors become walrow's own: see `wrapped`."""
+        with wrapped(self.target, **wrapping):
+            return threads.call(self.target, function, commits=commits)
 
     def create(
         self,
@@ -120,8 +130,7 @@ class Place:
                 storage_options=self.storage_options,
             )
 
-        with wrapped(self.target):
-            call(self.target, created, commits=True)
+        self.call(created, commits=True)
 
 
 class Snapshot:
@@ -174,8 +183,7 @@ class Snapshot:
             Conflict: Others have committed since the table was opened.
         """
         if self._found.version != str(self.version):
-            with wrapped(self.place.target):
-                call(self.place.target, lambda _: self.read_record())
+            self.place.call(lambda _: self.read_record())
         return self._found
 
     def read_record(self) -> None:
@@ -232,8 +240,7 @@ class Snapshot:
                     return dt.datetime.now(dt.UTC) - then
             return dt.timedelta.max
 
-        with wrapped(self.place.target):
-            return call(self.place.target, read)
+        return self.place.call(read)
 
     def _has_rows(self) -> bool:
         counts = self._files().column("num_records").to_pylist()
@@ -258,7 +265,7 @@ class Snapshot:
             recorded = () if token is None else token.features
             reason = refusal(self.state, files.column("path").to_pylist(), recorded)
             if reason is None and any(has_zones(it.type) for it in self.schema):
-                reason = call(self.place.target, lambda _: self._old_times(files))
+                reason = self.place.call(lambda _: self._old_times(files))
         if reason is not None:
             raise by_spark(self.place.target, reason)
 
@@ -327,9 +334,7 @@ class Snapshot:
 
         # `to_pyarrow_dataset` has NULL in all columns of a table with column mapping.
         with wrapped(self.place.target):
-            reader = call(
-                self.place.target, lambda _: self.table.scan(columns=list(columns))
-            )
+            reader = self.place.call(lambda _: self.table.scan(columns=list(columns)))
             kinds = pa.schema([self.schema.field(name) for name in columns])
             for batch in pa.RecordBatchReader.from_stream(reader):
                 # Texts come as views. pyarrow lacks functions for views.
@@ -436,8 +441,9 @@ class Snapshot:
     def commit(self, function: Callable[[threading.Event], T], **wrapping: Any) -> T:
         """Makes a call that commits. Errors become walrow's own."""
         constraints = self.state.constraints
-        with wrapped(self.place.target, constraints=constraints, **wrapping):
-            return call(self.place.target, function, commits=True)
+        return self.place.call(
+            function, commits=True, constraints=constraints, **wrapping
+        )
 
 
 def _properties(token: Token) -> Any:
