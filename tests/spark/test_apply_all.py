@@ -220,12 +220,11 @@ def test_a_shared_job_that_fails_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    # Spark hands on a class of a function as it is, and one of a module by its name.
-    class Fails(apply_shared._Decode):
-        def __call__(self, _: Any) -> Any:
-            if kind == "killed":
-                os._exit(1)
-            raise MemoryError
+    # Spark hands on a function of a function as it is, and one of a module by its name.
+    def fails(*_: Any) -> Any:
+        if kind == "killed":
+            os._exit(1)
+        raise MemoryError
 
     source.sql(
         *(f"CREATE TABLE {name} (id int PRIMARY KEY, n int)" for name in "ab"),
@@ -233,7 +232,7 @@ def test_a_shared_job_that_fails_as_a_whole(
     )
     lakes = lakes_of(lakehouse, tmp_path, "a", "b")
     with monkeypatch.context() as patched:
-        patched.setattr(apply_shared, "_Decode", Fails)
+        patched.setattr(apply_shared, "_decode", fails)
         done = apply(lakes, source.take())
     assert not done.failed
     assert done.unshared.keys() == {"public.a", "public.b"}
@@ -248,7 +247,7 @@ def test_a_shared_job_that_fails_as_a_whole(
     assert not again.unshared
     # An error that is not Spark's is told as well.
     source.sql("UPDATE a SET n = 3", "UPDATE b SET n = 3")
-    monkeypatch.setattr(apply_shared, "_Decode", None)
+    monkeypatch.setattr(apply_shared, "_decode", None)
     done = apply(lakes, source.take())
     assert {type(error) for error in done.unshared.values()} == {TypeError}
     assert not done.failed

@@ -38,11 +38,11 @@ from walrow._apply.units import plan, stretches
 from walrow._core import LogWriter
 from walrow.spark.apply_failures import from_executor, report
 from walrow.spark.net_rows import (
-    Entangled,
-    Join,
-    Split,
-    Whole,
+    entangled,
+    join,
     partition_labels,
+    split,
+    whole,
 )
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
@@ -62,11 +62,11 @@ def net_of(table: NetTable, partitions: int, choices: random.Random) -> list[Any
     """The rows of one task, or of several, between which Spark shuffles."""
     units = [pa.record_batch({"id": [it]}) for it in range(len(table.units))]
     if partitions == 1:
-        return list(Whole(table)(iter(units[:1])))
+        return list(whole(table, iter(units[:1])))
     parts = [
         row
         for unit in units
-        for batch in Split(table, partitions)(iter([unit]))
+        for batch in split(table, partitions, iter([unit]))
         for row in (batch.slice(at, 1) for at in range(batch.num_rows))
     ]
     choices.shuffle(parts)
@@ -75,7 +75,7 @@ def net_of(table: NetTable, partitions: int, choices: random.Random) -> list[Any
     found: list[Any] = []
     for label in labels:
         rows = [row for row in parts if row["label"][0].as_py() == label]
-        found += Join(table)(iter(rows))
+        found += join(table, iter(rows))
     later = [
         row[DATA]
         for batch in found
@@ -83,7 +83,7 @@ def net_of(table: NetTable, partitions: int, choices: random.Random) -> list[Any
         if row[OP] == Op.ENTANGLED
     ]
     choices.shuffle(later)
-    return found + list(Entangled(table)(iter([pa.record_batch({"data": later})])))
+    return found + list(entangled(table, iter([pa.record_batch({"data": later})])))
 
 
 def after(

@@ -5,40 +5,36 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from walrow import errors
 from walrow._lsn import Lsn
 from walrow.errors import Error, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
 
-class _Function(Protocol):
-    def __call__(
-        self, batches: Iterator[pa.RecordBatch], /
-    ) -> Iterator[pa.RecordBatch]: ...
+def task(
+    function: Callable[..., Iterator[pa.RecordBatch]], *given: Any
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow`, which gets the batches last. Its errors reach the driver whole."""
+    return partial(_reporting, function, given)
 
 
-class Reporting(NamedTuple):
-    """A function for `mapInArrow` whose errors reach the driver whole.
-
-    Attributes:
-        function: The function.
-    """
-
-    function: _Function
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns what the function returns."""
-        try:
-            yield from self.function(batches)
-        except Error as error:
-            report(error)
-            raise
+def _reporting(
+    function: Callable[..., Iterator[pa.RecordBatch]],
+    given: tuple[Any, ...],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from function(*given, batches)
+    except Error as error:
+        report(error)
+        raise
 
 
 def report(error: Error) -> None:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Op
 from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, lost_rows
-from walrow.spark.apply_failures import Reporting
+from walrow.spark.apply_failures import task
 from walrow.spark.net_rows import (
     PARTS,
-    Entangled,
-    Join,
-    Load,
-    Split,
-    Whole,
+    entangled,
+    join,
+    loaded,
     row_fields,
+    split,
+    whole,
 )
 from walrow.spark.schemas import fields_of
 from walrow.spark.sessions import computed_once
@@ -148,9 +148,9 @@ class Net:
 
         self._observation = Observation()
         barrier = self._batch.barrier
-        load = Load(self._table, 0 if barrier is None else barrier.lsn)
+        load = task(loaded, self._table, 0 if barrier is None else barrier.lsn)
         schema = StructType(fields_of(self._applied))
-        rows = self._units().mapInArrow(Reporting(load), schema)
+        rows = self._units().mapInArrow(load, schema)
         return rows.observe(self._observation, f.count(f.lit(1)).alias("rows"))
 
     def _units(self) -> Any:
@@ -167,13 +167,13 @@ class Net:
         if partitions <= 1 or batch.is_small:
             # A fold takes less than a shuffle and another stage.
             one = self._session.range(0, min(len(batch.units), 1), 1, 1)
-            rows = one.mapInArrow(Reporting(Whole(table)), self._schema)
+            rows = one.mapInArrow(task(whole, table), self._schema)
         else:
             rows = (
                 self._units()
-                .mapInArrow(Reporting(Split(table, partitions)), PARTS)
+                .mapInArrow(task(split, table, partitions), PARTS)
                 .repartition(partitions, "label")
-                .mapInArrow(Reporting(Join(table)), self._schema)
+                .mapInArrow(task(join, table), self._schema)
             )
         return computed_once(self._session, rows)
 
@@ -201,7 +201,7 @@ class Net:
 
         parts = stored.where(f.col(OP) == Op.ENTANGLED).select(DATA)
         return parts.repartition(1).mapInArrow(
-            Reporting(Entangled(self._table)), self._schema
+            task(entangled, self._table), self._schema
         )
 
     def _count_moved(self, moved: Any) -> None:

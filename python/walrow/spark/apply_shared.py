@@ -14,6 +14,7 @@ A table that cannot be done this way has no result. It is then applied alone, an
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -97,10 +98,10 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
     count = min(len(units), tasks)
     rows = (
         session.range(0, len(units), 1, count)
-        .mapInArrow(_Decode(units, tables), _COLUMNS)
+        .mapInArrow(partial(_decode, units, tables), _COLUMNS)
         .repartition(min(len(wave), tasks), "oid")
         .sortWithinPartitions("oid", "unit")
-        .mapInArrow(_Folds(tables), _COLUMNS)
+        .mapInArrow(partial(_folded, tables), _COLUMNS)
         .collect()
     )
     return {
@@ -119,25 +120,18 @@ def _units(wave: list[Share]) -> list[tuple[tuple[int, int], list[int]]]:
     return sorted(units.items())
 
 
-class _Decode(NamedTuple):
-    """A function for `mapInArrow` over numbers of units: net changes of their tables out.
-
-    Attributes:
-        units: Ranges of LSNs, and the OIDs of the tables that have changes in them.
-        tables: The tables.
-    """
-
-    units: list[tuple[tuple[int, int], list[int]]]
-    tables: Mapping[int, NetTable]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns a row for each table of each unit."""
-        for number in numbers(batches):
-            place, oids = self.units[number]
-            given = [(oid, self.tables[oid].reading(*place)) for oid in oids]
-            log = self.tables[oids[0]].log
-            parts = log._log.net_parts(given)
-            yield _rows([(oid, number, _data(part)) for oid, part in parts])
+def _decode(
+    units: list[tuple[tuple[int, int], list[int]]],
+    tables: Mapping[int, NetTable],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """A function for `mapInArrow` over numbers of units: net changes of their tables out."""
+    for number in numbers(batches):
+        place, oids = units[number]
+        given = [(oid, tables[oid].reading(*place)) for oid in oids]
+        log = tables[oids[0]].log
+        parts = log._log.net_parts(given)
+        yield _rows([(oid, number, _data(part)) for oid, part in parts])
 
 
 def _data(part: NetPart | None) -> bytes | None:
@@ -150,44 +144,38 @@ def _data(part: NetPart | None) -> bytes | None:
         return None
 
 
-class _Folds(NamedTuple):
-    """A function for `mapInArrow` over rows of tables, each table's in the order of its units.
+def _folded(
+    tables: Mapping[int, NetTable], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A function for `mapInArrow` over tables in the order of their units: a row for each out."""
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*batch.to_pydict().values(), strict=True)
+    )
+    for oid, group in itertools.groupby(rows, key=itemgetter(0)):
+        parts = [(unit, data) for _, unit, data in group]
+        yield _rows([(oid, 0, _joined(tables[oid], parts))])
 
-    Attributes:
-        tables: The tables.
-    """
 
-    tables: Mapping[int, NetTable]
+def _joined(table: NetTable, parts: list[tuple[int, bytes | None]]) -> bytes | None:
+    """The rows of a table, as Arrow bytes. None if it must be applied alone."""
+    import pyarrow as pa
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns a row for each table."""
-        rows = (
-            row
-            for batch in batches
-            for row in zip(*batch.to_pydict().values(), strict=True)
-        )
-        for oid, group in itertools.groupby(rows, key=itemgetter(0)):
-            parts = [(unit, data) for _, unit, data in group]
-            yield _rows([(oid, 0, self._joined(oid, parts))])
-
-    def _joined(self, oid: int, parts: list[tuple[int, bytes | None]]) -> bytes | None:
-        import pyarrow as pa
-
-        if any(data is None for _, data in parts):
-            return None
-        table = self.tables[oid]
-        sink = pa.BufferOutputStream()
-        try:
-            net = table.join([it for it in parts if it[1]])
-            rows = list(table.rows(net))
-            if (entangled := net.entangled) is not None:
-                rows += table.rows(table.join([(0, entangled)], whole=True))
-            with pa.ipc.new_stream(sink, rows[0].schema) as writer:
-                for batch in rows:
-                    writer.write_batch(batch)
-        except (Error, pa.ArrowException):
-            return None
-        return bytes(sink.getvalue().to_pybytes())
+    if any(data is None for _, data in parts):
+        return None
+    sink = pa.BufferOutputStream()
+    try:
+        net = table.join([it for it in parts if it[1]])
+        rows = list(table.rows(net))
+        if (entangled := net.entangled) is not None:
+            rows += table.rows(table.join([(0, entangled)], whole=True))
+        with pa.ipc.new_stream(sink, rows[0].schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+    except (Error, pa.ArrowException):
+        return None
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def _rows(rows: list[tuple[int, int, bytes | None]]) -> pa.RecordBatch:

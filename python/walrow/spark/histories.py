@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._apply.keys import bad_key
 from walrow._apply.merges import versions
@@ -22,7 +22,7 @@ from walrow._apply.version_parts import (
     opened_by_load,
 )
 from walrow._apply.versions import MERGE_KEY, Fold
-from walrow.spark.apply_failures import Reporting
+from walrow.spark.apply_failures import task
 from walrow.spark.apply_net import as_structs
 from walrow.spark.applying import observe
 from walrow.spark.keeping import KeepingCall
@@ -50,21 +50,12 @@ if TYPE_CHECKING:
     from walrow.spark.targets.sql import Target
 
 
-class _Load(NamedTuple):
-    """A function for `mapInArrow` over one number: the versions that a load opens.
-
-    Attributes:
-        applied: The table.
-        part: The load.
-    """
-
-    applied: AppliedTable
-    part: LoadPart
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns the rows."""
-        for _ in numbers(batches):
-            yield from opened_by_load(self.applied, self.part)
+def _opened(
+    applied: AppliedTable, part: LoadPart, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A function for `mapInArrow` over one number: the versions that a load opens."""
+    for _ in numbers(batches):
+        yield from opened_by_load(applied, part)
 
 
 class HistoryCall(KeepingCall):
@@ -160,7 +151,7 @@ class HistoryCall(KeepingCall):
 
         def rows() -> Any:
             one = target.session.range(0, 1, 1, 1)
-            return one.mapInArrow(Reporting(_Load(applied, part)), schema)
+            return one.mapInArrow(task(_opened, applied, part), schema)
 
         before, texts = self._ready_for(target, work, rows)
         token = dated(self._recorded(target, work, before), part)

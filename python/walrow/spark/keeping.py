@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._apply.calls import committed
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
@@ -12,7 +12,7 @@ from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
 from walrow._apply.tables import change_rows
 from walrow._apply.targets import Conflict
-from walrow.spark.apply_failures import Reporting
+from walrow.spark.apply_failures import task
 from walrow.spark.applying import Call, compute, observe
 from walrow.spark.net_rows import numbers
 from walrow.spark.schemas import fields_of, spark_schema
@@ -139,21 +139,14 @@ class KeepingCall(Call):
         return observe(target.session, done)
 
 
-class _Units(NamedTuple):
-    """A function for `mapInArrow` over numbers of units: change rows out.
-
-    Attributes:
-        applied: The table.
-        units: The ranges of LSNs.
-    """
-
-    applied: AppliedTable
-    units: list[tuple[int, int]]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns the rows."""
-        for number in numbers(batches):
-            yield from change_rows(self.applied, *self.units[number])
+def _changes(
+    applied: AppliedTable,
+    units: list[tuple[int, int]],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """A function for `mapInArrow` over numbers of units: change rows out."""
+    for number in numbers(batches):
+        yield from change_rows(applied, *units[number])
 
 
 class ChangesCall(KeepingCall):
@@ -173,7 +166,7 @@ class ChangesCall(KeepingCall):
         def rows() -> Any:
             count = max(len(units), 1)
             places = target.session.range(0, len(units), 1, count)
-            return places.mapInArrow(Reporting(_Units(applied, units)), schema)
+            return places.mapInArrow(task(_changes, applied, units), schema)
 
         before, texts = self._ready_for(target, work, rows)
         token = self._recorded(target, work, before)

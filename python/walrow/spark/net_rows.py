@@ -13,15 +13,17 @@ unit ─► net changes ─► bytes for each partition ─► shuffle ─► jo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Op
-from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, NetTable
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from walrow._apply.net_table import NetTable
 
 
 #: The columns of parts.
@@ -52,93 +54,76 @@ def row_fields(keys: list[Any]) -> list[Any]:
     return [StructField(name, kind) for name, kind in zip(names, types, strict=True)]
 
 
-class Whole(NamedTuple):
-    """A function for `mapInArrow` over one number: the rows of all units out."""
-
-    table: NetTable
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns the rows, and their tally."""
-        for _ in numbers(batches):
-            yield from self.table.rows(self.table.whole())
+# ------------------------------------------------------------------ for `mapInArrow`
 
 
-class Split(NamedTuple):
-    """A function for `mapInArrow` over numbers of units: a row for each partition out."""
-
-    table: NetTable
-    partitions: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns the changes of the log, in parts."""
-        import pyarrow as pa
-
-        table = self.table
-        labels = partition_labels(self.partitions)
-        for number in numbers(batches):
-            with table.errors():
-                parts = table.part(*table.units[number]).split(self.partitions)
-            for place, data in parts:
-                yield pa.record_batch(
-                    [
-                        pa.array([labels[place]], pa.int32()),
-                        pa.array([number], pa.int64()),
-                        pa.array([data], pa.binary()),
-                    ],
-                    ["label", "number", "data"],
-                )
+def whole(
+    table: NetTable, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of all units, and their tally, for one number."""
+    for _ in numbers(batches):
+        yield from table.rows(table.whole())
 
 
-class Join(NamedTuple):
-    """A function for `mapInArrow` over the parts of a partition: rows out."""
+def split(
+    table: NetTable, partitions: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The changes of units in parts, for their numbers: a row for each partition."""
+    import pyarrow as pa
 
-    table: NetTable
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns the rows, their tally, and changes that are joined later."""
-        parts = [
-            (number, value.as_buffer())
-            for batch in batches
-            for number, value in zip(
-                batch.column(1).to_pylist(), batch.column(2), strict=True
+    labels = partition_labels(partitions)
+    for number in numbers(batches):
+        with table.errors():
+            parts = table.part(*table.units[number]).split(partitions)
+        for place, data in parts:
+            yield pa.record_batch(
+                [
+                    pa.array([labels[place]], pa.int32()),
+                    pa.array([number], pa.int64()),
+                    pa.array([data], pa.binary()),
+                ],
+                ["label", "number", "data"],
             )
-        ]
-        if not parts:
-            return
-        net = self.table.join(parts)
-        del parts
-        yield from self.table.rows(net, net.tally.entangled)
-        if (entangled := net.entangled) is not None:
-            yield self.table.other(Op.ENTANGLED, entangled)
 
 
-class Entangled(NamedTuple):
-    """A function for `mapInArrow` over entangled changes: rows out."""
+def join(
+    table: NetTable, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition, their tally, and changes that are joined later, for its parts."""
+    parts = [
+        (number, value.as_buffer())
+        for batch in batches
+        for number, value in zip(
+            batch.column(1).to_pylist(), batch.column(2), strict=True
+        )
+    ]
+    if not parts:
+        return
+    net = table.join(parts)
+    del parts
+    yield from table.rows(net, net.tally.entangled)
+    if (data := net.entangled) is not None:
+        yield table.other(Op.ENTANGLED, data)
 
-    table: NetTable
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns the rows, and their tally."""
-        data = (value.as_buffer() for batch in batches for value in batch.column(0))
-        if parts := list(enumerate(data)):
-            yield from self.table.rows(self.table.join(parts, whole=True))
+def entangled(
+    table: NetTable, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of entangled changes, and their tally."""
+    data = (value.as_buffer() for batch in batches for value in batch.column(0))
+    if parts := list(enumerate(data)):
+        yield from table.rows(table.join(parts, whole=True))
 
 
-class Load(NamedTuple):
-    """A function for `mapInArrow` over numbers of units: the rows of a load out, as they are.
+def loaded(
+    table: NetTable, lsn: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a load, as they are, by its commit LSN and the numbers of units."""
+    for number in numbers(batches):
+        yield from table.loaded(lsn, *table.units[number])
 
-    Attributes:
-        table: The table.
-        lsn: The commit LSN of the load.
-    """
 
-    table: NetTable
-    lsn: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns the rows."""
-        for number in numbers(batches):
-            yield from self.table.loaded(self.lsn, *self.table.units[number])
+# ------------------------------------------------------------------------- numbers
 
 
 def partition_labels(count: int) -> list[int]:
