@@ -300,7 +300,7 @@ def test_segments_are_packed_by_bytes(tmp_path: Path) -> None:
     def ends(**options: Any) -> list[int]:
         reader = batch_reader(log, "t", **options)
         assert len(taken(reader)) == 36
-        return [partition.end >> 12 for partition in reader.partitions()]
+        return [partition.value[1] >> 12 for partition in reader.partitions()]
 
     assert ends() == [12]
     assert ends(partitionBytes=1) == [*range(1, 13)]
@@ -339,7 +339,7 @@ def test_the_parts_of_a_large_transaction_are_one_partition(tmp_path: Path) -> N
     )
     assert sum(segment.continues for segment in log.segments()) > 5
     reader = batch_reader(log, "t", partitionBytes=1)
-    assert [it.end for it in reader.partitions()] == [0x1000, 0x2000, 0x3000]
+    assert [it.value[1] for it in reader.partitions()] == [0x1000, 0x2000, 0x3000]
     found = taken(reader)
     assert found == expected(log, "t")
     assert [row["_seq"] for row in found[1:-1]] == [*range(2000)]

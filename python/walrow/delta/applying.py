@@ -21,7 +21,6 @@ from walrow.delta.guards import bad_partitions
 from walrow.delta.rows import (
     Count,
     Gathered,
-    Names,
     gather,
     no_rows,
     path_texts,
@@ -296,15 +295,13 @@ class Call(calls.Call):
         """The net changes, with values of rows that have other keys in this snapshot."""
         if net is None:
             return ready
-        applied, change = work.applied, ready.change
-        keys = [change.names[key] for key in applied.keys]
         found = shaped(
             net,
-            applied,
+            work.applied,
             self.rules,
-            change,
+            ready.change,
             # Without rows, there are no old values.
-            None if ready.found.is_empty else Names(keys, ready.snapshot.scan),
+            None if ready.found.is_empty else ready.snapshot.scan,
             overwrites=work.batch.overwrites(self.rules.deletes),
         )
         return ready._replace(net=found)

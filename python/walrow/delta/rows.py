@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from walrow._apply.items import PREFIX, Op
@@ -58,16 +58,8 @@ class Gathered(NamedTuple):
     never_sent: int = 0
 
 
-class Names(NamedTuple):
-    """The columns and rows of a target, for questions about its rows.
-
-    Attributes:
-        keys: The columns of the key, as the target names them.
-        scan: Returns the rows with these columns.
-    """
-
-    keys: Sequence[str]
-    scan: Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
+#: Returns the rows of a target with some columns.
+Scan: TypeAlias = "Callable[[Sequence[str]], Iterable[pa.RecordBatch]]"
 
 
 def gather(
@@ -96,7 +88,7 @@ def shaped(
     applied: AppliedTable,
     rules: ApplyOptions,
     evolution: Evolution,
-    before: Names | None,
+    scan: Scan | None,
     *,
     overwrites: bool,
 ) -> Gathered:
@@ -113,7 +105,7 @@ def shaped(
     lost = lost_rows(tally, applied, rules, overwrites=overwrites)
     if tally.heads:
         moved = rows.filter(pc.is_valid(rows.column(HEAD)))
-        moved = _with_heads(moved, applied, evolution, before)
+        moved = _with_heads(moved, applied, evolution, scan)
         missing = _missing(moved, nullable)
         is_new = pc.equal(moved.column(OP), Op.INSERT)
         count = 0
@@ -128,7 +120,7 @@ def shaped(
         lost += lost_rows(lacks, applied, rules, overwrites=False)
         rows = pa.concat_tables([rows.filter(pc.is_null(rows.column(HEAD))), moved])
     if tally.kept and rules.never_sent == "null":
-        lost += _new_without_values(rows, applied, evolution, before, nullable)
+        lost += _new_without_values(rows, applied, evolution, scan, nullable)
     return gathered._replace(rows=rows, never_sent=lost)
 
 
@@ -309,7 +301,7 @@ def _with_heads(
     moved: pa.Table,
     applied: AppliedTable,
     evolution: Evolution,
-    before: Names | None,
+    scan: Scan | None,
 ) -> pa.Table:
     """Adds the values that rows had before the batch, under the keys that they had then."""
     import pyarrow as pa
@@ -320,7 +312,7 @@ def _with_heads(
     unsent = moved.column(UNSENT)
     names = pc.unique(pc.list_flatten(unsent)).to_pylist()
     lacks = _lacks(moved, names)
-    at, found = _found(keys, evolution, names, before)
+    at, found = _found(keys, applied, evolution, names, scan)
     is_found = pc.is_valid(at)
     columns = {}
     for name in moved.column_names:
@@ -341,9 +333,10 @@ def _with_heads(
 
 def _found(
     keys: Sequence[Any],
+    applied: AppliedTable,
     evolution: Evolution,
     names: Sequence[str],
-    before: Names | None,
+    scan: Scan | None,
 ) -> tuple[Any, pa.Table | None]:
     """Looks for rows in the target: for each key, the place of its row, and the rows."""
     import pyarrow as pa
@@ -351,7 +344,7 @@ def _found(
 
     count = len(keys[0])
     nothing = pa.nulls(count, pa.int64())
-    if before is None or count == 0:
+    if scan is None or count == 0:
         return nothing, None
     added = {it.name for it in evolution.added}
     there = [name for name in names if evolution.names[name] not in added]
@@ -359,10 +352,11 @@ def _found(
     wanted = _numbers([_comparable(it) for it in keys], known)
     parts, codes = [], []
     own = [evolution.names[name] for name in there]
-    for batch in before.scan([*dict.fromkeys([*before.keys, *own])]):
+    own_keys = [evolution.names[key] for key in applied.keys]
+    for batch in scan([*dict.fromkeys([*own_keys, *own])]):
         columns = [
             _comparable(_cast(batch.column(key), it.type))
-            for key, it in zip(before.keys, keys, strict=True)
+            for key, it in zip(own_keys, keys, strict=True)
         ]
         code = _numbers(columns, known)
         is_wanted = pc.is_in(code, value_set=wanted)
@@ -413,7 +407,7 @@ def _new_without_values(
     rows: pa.Table,
     applied: AppliedTable,
     evolution: Evolution,
-    before: Names | None,
+    scan: Scan | None,
     nullable: set[str],
 ) -> int:
     """How many updates of rows that the target does not have lack a value."""
@@ -428,7 +422,7 @@ def _new_without_values(
         return 0
     updates = updates.filter(_either(list(missing.values()), len(updates)))
     keys = [_comparable(updates.column(name)) for name in applied.keys]
-    at, _ = _found(keys, evolution, (), before)
+    at, _ = _found(keys, applied, evolution, (), scan)
     return int(at.null_count)
 
 

@@ -17,22 +17,12 @@ if TYPE_CHECKING:
     from walrow.spark.source_options import SourceOptions
 
 
-class LogPartition(InputPartition):  # type: ignore[misc]
-    """Whole transactions of a log, between two LSNs.
-
-    Segments may be merged until a task reads them: their LSNs stay.
-    """
-
-    def __init__(self, start: Lsn, end: Lsn) -> None:
-        super().__init__((start, end))
-        self.start = start
-        self.end = end
-
-
 def partitions(
     options: SourceOptions, plan: LogPlan, start: Lsn, end: Lsn
-) -> list[LogPartition]:
-    """Packs segments into partitions of a size. Parts of a transaction stay together.
+) -> list[InputPartition]:
+    """Packs segments into partitions of a size, by LSNs. Parts of a transaction stay together.
+
+    Segments may be merged until a task reads them: their LSNs stay.
 
     Args:
         options: The options of the query.
@@ -47,19 +37,19 @@ def partitions(
     # Each segment has the versions of its tables again: one decoder returns them once.
     is_one = options.table == "walrow.relations"
     size = options.partition_bytes
-    found: list[LogPartition] = []
+    found: list[InputPartition] = []
     begin = last = start
     filled = 0
     for chain in plan.chains(start, end):
         # As near to the size as can be. Segments without the table cost nothing.
         is_full = filled > 0 and filled + chain.stream_bytes / 2 > size
         if is_full and chain.stream_bytes and not is_one:
-            found.append(LogPartition(begin, last))
+            found.append(InputPartition((begin, last)))
             begin, filled = last, 0
         filled += chain.stream_bytes
         last = min(chain.end, end)
     if filled:
-        found.append(LogPartition(begin, last))
+        found.append(InputPartition((begin, last)))
     return found
 
 
@@ -77,12 +67,12 @@ class LogBatchReader(DataSourceReader):  # type: ignore[misc]
             start = plan.resolve(options.start)
         self._partitions = partitions(options, plan, start, end)
 
-    def partitions(self) -> list[LogPartition]:
+    def partitions(self) -> list[InputPartition]:
         """The partitions, in the order of the log."""
         return self._partitions
 
-    def read(self, partition: LogPartition | None) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Decodes a partition, in a task."""
         # Without partitions, Spark passes none.
         if partition is not None:
-            yield from self._projection.batches(partition.start, partition.end)
+            yield from self._projection.batches(*partition.value)

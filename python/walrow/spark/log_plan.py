@@ -85,15 +85,6 @@ class LogPlan:
         if self._log.follow():
             self._versions = self._others = None
 
-    def register(self, name: str, position: Lsn) -> Lsn:
-        """Registers a reader, or returns the position of the registered reader of this name."""
-        _, found, _ = self._log.register(name, position)
-        return found
-
-    def advance(self, name: str, position: Lsn) -> None:
-        """Moves a registered reader forward."""
-        self._log.advance(name, position, rewind=False)
-
     def check(self, start: Lsn, end: Lsn) -> None:
         """Refuses a range whose changes were removed, as far as the tables are read.
 

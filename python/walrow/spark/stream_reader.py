@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from walrow._log.items import SourceIdentity
 from walrow._lsn import Lsn
 from walrow.errors import LogError
-from walrow.spark.batch_reader import LogPartition, partitions
+from walrow.spark.batch_reader import partitions
 from walrow.spark.log_plan import LogPlan
 from walrow.spark.new_versions import NewVersions
 from walrow.spark.source_options import naming_options
@@ -115,7 +115,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 
     def partitions(
         self, start: dict[str, Any], end: dict[str, Any]
-    ) -> list[LogPartition]:
+    ) -> list[InputPartition]:
         """The partitions of a micro-batch.
 
         Raises:
@@ -132,10 +132,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         self._check_kept(plan, begin, last)
         return partitions(self._options, plan, begin, last)
 
-    def read(self, partition: LogPartition | None) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Decodes a partition, in a task."""
         if partition is not None:
-            yield from self._projection.batches(partition.start, partition.end)
+            yield from self._projection.batches(*partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Moves the registered reader, if there is one: this micro-batch is done."""
@@ -143,7 +143,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             plan = self._opened()
             lsn = _lsn_of(end, plan.log.source)
             self._register(plan, lsn)
-            plan.advance(self._options.reader, lsn)
+            plan.log._log.advance(self._options.reader, lsn, rewind=False)
 
     def stop(self) -> None:
         """Closes the log."""
@@ -183,7 +183,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         name = self._options.reader
         if name is None or self._registered:
             return
-        found = plan.register(name, at)
+        _, found, _ = plan.log._log.register(name, at)
         if found > at:
             text = (
                 f"reader {name} is already at {found}, after {at}, where this query "

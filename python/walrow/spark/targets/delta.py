@@ -170,9 +170,7 @@ class DeltaTarget(Target):
         self.session.sql(
             f"ALTER TABLE {self.table} SET TBLPROPERTIES ('{_WIDENING}' = 'true')"
         )
-        self.session.sql(
-            f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
-        )
+        super().widen(column, kind)
 
     def commit(self, writing: Writing, token: Token, found: Found) -> Commit:
         """Writes rows and the token, in one commit."""

@@ -185,12 +185,6 @@ class IcebergTarget(Target):
         is_empty = token is None and not self.has_rows()
         return Found(token, str(current), is_empty, refusal)
 
-    def widen(self, column: str, kind: str) -> None:
-        """Changes the type of a column."""
-        self.session.sql(
-            f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
-        )
-
     def commit(self, writing: Writing, token: Token, found: Found) -> Commit:
         """Writes rows and the token to a branch, and makes it the table's."""
         branch = f"{TAG}_{token.run}"

@@ -113,9 +113,11 @@ class Target(ABC):
         """Whether other writers expect wider types."""
         return True
 
-    @abstractmethod
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column."""
+        self.session.sql(
+            f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
+        )
 
     def at(self, version: str) -> Any:
         """Its rows as of a version, or a snapshot."""
