@@ -191,9 +191,6 @@ class Call:
     def since(self, known: Applied) -> Applied | None:
         """The result, if the log has nothing new since an earlier call. None if it has.
 
-        Args:
-            known: The result of the earlier call.
-
         Raises:
             ApplyError: The table is not whole.
             LogError: Changes of the table were removed.

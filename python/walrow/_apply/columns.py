@@ -83,13 +83,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 def evolution(
     table: str, target: str, wanted: pa.Schema, schema: pa.Schema
 ) -> Evolution:
-    """Compares the columns of a table with the columns of its target.
-
-    Args:
-        table: The table.
-        target: The target, as it was given.
-        wanted: The columns that the table wants.
-        schema: The columns that the target has.
+    """Compares the columns that a table wants with those that its target has.
 
     Raises:
         SchemaError: The target has a column with a type that cannot become the table's.
@@ -135,14 +129,7 @@ def misfit(
 def not_widened(
     table: str, target: str, wider: Wider, *, by_load: bool = True
 ) -> ApplyError:
-    """The error of a Delta table that needs a wider type, without `widen_types`.
-
-    Args:
-        table: The table.
-        target: The target, as it was given.
-        wider: The column.
-        by_load: Whether walrow.delta widens the table with a load.
-    """
+    """The error of a Delta table that needs a wider type, unless a load or `widen_types` gives it one."""
     load = (
         "load the table, and apply the load with walrow.delta, or walrow apply --engine delta. Or "
         if by_load

@@ -10,12 +10,7 @@ from walrow.errors import OptionError
 
 
 class Choice(NamedTuple):
-    """An engine, and why it was chosen.
-
-    Attributes:
-        engine: The engine.
-        reason: The reason.
-    """
+    """An engine, and why it was chosen."""
 
     engine: Engine
     reason: str
@@ -50,14 +45,7 @@ def choose(
     has_delta: bool,
     has_spark: bool,
 ) -> Choice:
-    """Chooses the engine for a target.
-
-    Args:
-        asked: `"auto"`, or the engine that the caller wants.
-        target: The target.
-        of_spark: The given options that only Spark has.
-        has_delta: Whether deltalake can be imported.
-        has_spark: Whether PySpark can be imported.
+    """Chooses the engine for a target, by the options that only Spark has and by what can be imported.
 
     Raises:
         OptionError: No engine is there, or the engine that was asked for cannot write the target.

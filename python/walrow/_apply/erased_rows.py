@@ -31,13 +31,7 @@ def erased_rows(
     token: Token,
     rows: Iterable[pa.RecordBatch],
 ) -> pa.Table:
-    """Finds the rows of a target whose changes the log no longer has.
-
-    Args:
-        record: The call.
-        applied: The table.
-        token: The record of the target.
-        rows: Its rows: the commit LSN, the seq, and whether it is an old image.
+    """Finds the rows of a target whose changes the log no longer has, by LSN, seq and `IMAGE`.
 
     Returns:
         The same columns of these rows.
@@ -92,13 +86,7 @@ def _places(changes: pa.RecordBatch) -> pa.RecordBatch:
 def erased_columns(
     record: Record, columns: Iterable[str], keys: Iterable[str]
 ) -> list[tuple[str, int]]:
-    """The columns of a target whose values before an LSN were erased, with the LSN.
-
-    Args:
-        record: The call.
-        columns: The columns of the target.
-        keys: The columns of the key, which are not erased.
-    """
+    """The columns of a target whose values before an LSN were erased, with the LSN. A key has none."""
     found = read_erasures(record.contents.log.read_object).get(record.table.oid)
     gone = {} if found is None else found.columns
     own = {it.lower() for it in keys}

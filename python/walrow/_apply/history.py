@@ -12,13 +12,7 @@ FEW = 20
 
 
 class Entry(NamedTuple):
-    """A commit.
-
-    Attributes:
-        version: Its version.
-        operation: The operation that made it.
-        metadata: The writer's text about it.
-    """
+    """A commit: its version, the operation that made it, and the writer's text about it."""
 
     version: int
     operation: str

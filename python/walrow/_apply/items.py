@@ -233,13 +233,7 @@ class Token(NamedTuple):
 
 
 class Barrier(NamedTuple):
-    """A load or truncate: the changes up to it do not count.
-
-    Attributes:
-        lsn: The commit LSN of its transaction.
-        seq: Its number in the transaction.
-        is_load: Whether it is a load.
-    """
+    """A load or truncate, by commit LSN and number in its transaction: changes up to it do not count."""
 
     lsn: int
     seq: int

@@ -79,12 +79,7 @@ def places_of(rows: pa.Table, applied: AppliedTable) -> dict[Any, int]:
 def with_unique_keys(
     rows: Iterable[pa.RecordBatch], applied: AppliedTable, parts: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows as they are. The end is an error if two of them have one key.
-
-    Args:
-        rows: The rows, with the columns of the key.
-        applied: The table.
-        parts: Into how many parts the keys are divided, see `parts_of`.
+    """The rows as they are, in so many parts. The end is an error if two of them have one key.
 
     Raises:
         ApplyError: Two rows have one key, or a key is NULL.
@@ -104,12 +99,7 @@ def with_unique_keys(
 
 
 def parts_of(stream_bytes: int, limit: int) -> int:
-    """Into how many parts rows are divided, so that each fits into the memory.
-
-    Args:
-        stream_bytes: The bytes of the rows in the log's stream.
-        limit: The bytes of a part, about.
-    """
+    """Into how many parts rows of so many bytes in the stream are divided: each has about `limit`."""
     return 1 + _GROWTH * stream_bytes // limit
 
 
@@ -137,11 +127,7 @@ def numbered(kind: pa.DataType) -> pa.DataType:
 
 
 class KeyParts:
-    """Rows, divided by the hashes of their keys: in memory, or if there are several parts, in files.
-
-    Attributes:
-        count: The number of parts.
-    """
+    """Rows, divided by the hashes of their keys: in memory, or if there are several parts, in files."""
 
     def __init__(self, count: int, keys: Sequence[str], schema: pa.Schema) -> None:
         """Has no rows yet."""

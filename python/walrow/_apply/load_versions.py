@@ -36,14 +36,7 @@ def loaded_parts(
     loaded: Iterable[pa.RecordBatch],
     parts: int,
 ) -> KeyParts:
-    """The rows of a load, divided by their keys. Close it.
-
-    Args:
-        applied: The table.
-        kinds: The types that the target has for the table's columns.
-        loaded: The rows, with the commit LSN and the seq of each.
-        parts: Into how many parts they are divided.
-    """
+    """The rows of a load, as the target has them, divided into parts by their keys. Close it."""
     import pyarrow as pa
 
     schema = pa.schema([*kinds, pa.field(LSN, pa.int64()), pa.field(SEQ, pa.int64())])

@@ -60,12 +60,7 @@ def given_of(
     own: Mapping[Any, Mapping[str, Any]] | None,
     common: Mapping[str, Any],
 ) -> dict[TableName, dict[str, Any]]:
-    """The options of `apply_changes` for each table.
-
-    Args:
-        targets: The target of each table.
-        own: Options for single tables.
-        common: Options for all tables.
+    """The options of `apply_changes` for each table: the common ones, and its own.
 
     Raises:
         OptionError: Two tables have the same target, `own` names a table without one, or options

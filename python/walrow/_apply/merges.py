@@ -36,12 +36,7 @@ class Clause(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """A MERGE.
-
-    Attributes:
-        on: The condition for matching rows.
-        clauses: Its clauses.
-    """
+    """A MERGE: the condition for matching rows, and its clauses."""
 
     on: str
     clauses: Sequence[Clause]

@@ -174,13 +174,7 @@ class NetTable(NamedTuple):
         return NetJoin(parts, keys=self.keys, whole=whole, **self.fold)
 
     def loaded(self, lsn: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a load between two LSNs, as they are, without other columns.
-
-        Args:
-            lsn: The commit LSN of the load.
-            start: Where a unit begins.
-            end: Where it ends.
-        """
+        """The rows of a load, by its commit LSN, in a unit: as they are, without other columns."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -12,13 +12,9 @@ if TYPE_CHECKING:
 
 
 def first_end(batch: Batch, limit: int) -> int | None:
-    """Where the first part of a batch ends, by the bytes of its segments. None if it is all.
+    """Where the first part of a batch, of about `limit` bytes in segments, ends. None if it is all.
 
     A load is a separate part if the batch has more than the load.
-
-    Args:
-        batch: The batch.
-        limit: The bytes of a part, about.
     """
     if batch.stream_bytes <= limit:
         return None
@@ -35,12 +31,7 @@ def first_end(batch: Batch, limit: int) -> int | None:
 
 
 def halved(known: Sequence[int], end: int) -> int | None:
-    """The end of about half of the changes. None if they cannot be divided.
-
-    Args:
-        known: Ends of segments or transactions, in order.
-        end: Where the changes end.
-    """
+    """The end of about half of the changes, of known ends in order. None if they cannot be divided."""
     earlier = [it for it in known if it < end]
     return earlier[(len(earlier) - 1) // 2] if earlier else None
 

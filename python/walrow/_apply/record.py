@@ -19,13 +19,7 @@ from walrow.log import reopened
 
 
 class Record(NamedTuple):
-    """A call, as far as the record of its target has to fit to it.
-
-    Attributes:
-        contents: The log's tables and segments.
-        table: The table.
-        rules: The caller's options.
-    """
+    """A call, as far as the record of its target has to fit to it."""
 
     contents: LogContents
     table: LogTable

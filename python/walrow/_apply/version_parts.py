@@ -62,12 +62,7 @@ def dated(token: Token, part: LoadPart | TransactionsPart) -> Token:
 
 
 def next_part(work: Work, limit: int) -> LoadPart | TransactionsPart | None:
-    """The part that the target takes next. None if one transaction is larger than the limit.
-
-    Args:
-        work: The work. If the target begins with a load, that is the barrier of the batch.
-        limit: The bytes of changes, about.
-    """
+    """The part of about `limit` bytes that the target takes next. None if one transaction is larger."""
     batch = work.batch
     if not batch.loads:
         return _transactions(work, int(batch.end), limit)

@@ -56,12 +56,7 @@ class Source(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A version that is open.
-
-    Attributes:
-        since: Its valid time.
-        row: The number of its change row.
-    """
+    """A version that is open: its valid time, and the number of its change row."""
 
     since: int
     row: int
@@ -83,13 +78,7 @@ class Fold:
         changes: pa.Table,
         times: Mapping[int, int],
     ) -> None:
-        """Folds the changes.
-
-        Args:
-            applied: The table.
-            rules: The caller's options for the target.
-            changes: The change rows, in their order.
-            times: The valid time of each commit LSN.
+        """Folds change rows, in their order, by the valid time of each commit LSN.
 
         Raises:
             ApplyError: A key is NULL, or two rows have it.

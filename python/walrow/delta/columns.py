@@ -64,16 +64,7 @@ def evolved(
     overwrites: bool,
     has_old_rows: bool = False,
 ) -> Evolution:
-    """Decides what becomes of the columns of a target.
-
-    Args:
-        table: The table.
-        target: The target, as it was given.
-        wanted: The columns that the table wants.
-        schema: The columns that the target has.
-        state: The target.
-        overwrites: Whether all rows of the target are replaced.
-        has_old_rows: Whether its mode keeps old rows, so that no load replaces them.
+    """Decides what becomes of the columns of a target. No load replaces its rows if it `has_old_rows`.
 
     Raises:
         SchemaError: The target refuses a column or a type.

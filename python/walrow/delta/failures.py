@@ -52,14 +52,7 @@ def wrapped(
     columns: Sequence[str] = (),
     constraints: Sequence[str] = (),
 ) -> Iterator[None]:
-    """Raises errors of deltalake as walrow's own.
-
-    Args:
-        target: The target.
-        table: The table.
-        columns: Its columns, by their numbers.
-        constraints: The constraints that the target has.
-    """
+    """Raises errors of deltalake as walrow's own, with the names of columns by their numbers."""
     try:
         yield
     except (Error, Conflict, Stopped):

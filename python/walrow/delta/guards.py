@@ -53,13 +53,7 @@ class State(NamedTuple):
 def refusal(
     state: State, paths: Iterable[str], recorded: Sequence[str] = ()
 ) -> str | None:
-    """Why the target cannot be written.
-
-    Args:
-        state: The target.
-        paths: The paths of its files, as its log has them.
-        recorded: The features in its record that only Spark writes.
-    """
+    """Why the target cannot be written. Spark alone writes the features that its record names."""
     unknown = only_spark(state.features)
     known = ", and its record says that it is Spark's" if recorded else ""
     reader, writer = state.versions

@@ -42,17 +42,7 @@ def masked(
     overwrites: bool,
     lacks_marks: bool,
 ) -> Merge:
-    """The MERGE of net changes whose kept columns have bits in masks.
-
-    Args:
-        applied: The table.
-        rules: The caller's options for the target.
-        names: The target's name of each column, which the source has, too.
-        source: The columns of the source.
-        kept: The columns that have bits in the masks, in their order.
-        overwrites: As in `net_changes`.
-        lacks_marks: As in `net_changes`.
-    """
+    """The MERGE of net changes, whose `kept` columns have bits in masks, in their order."""
     bits = {}
     for at, name in enumerate(kept):
         place, bit = divmod(at, MASK_BITS)
@@ -74,12 +64,7 @@ def masked(
 
 
 def changeable(names: Mapping[str, str], time: int) -> str:
-    """The condition for rows that a load may change: open versions, and versions of its time.
-
-    Args:
-        names: The target's name of each column.
-        time: The valid time of the load, in microseconds since 1970.
-    """
+    """The condition for rows that a load may change: open versions, and versions of its time."""
     is_current, until = quoted(names[IS_CURRENT]), quoted(names[VALID_TO])
     return f"{is_current} = true OR {until} >= {_moment(time)}"
 

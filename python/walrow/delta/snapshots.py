@@ -42,13 +42,7 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """Where a target is.
-
-    Attributes:
-        target: The target, as it was given.
-        uri: Its path or URL.
-        storage_options: Options of the object store.
-    """
+    """Where a target is: its path or URL, and the options of an object store."""
 
     def __init__(self, target: Any, storage_options: Mapping[str, str] | None) -> None:
         """Checks the arguments.
@@ -252,10 +246,7 @@ class Snapshot:
         return pa.table(self.table.get_add_actions(flatten=True))
 
     def guard(self, token: Token | None) -> None:
-        """Refuses a table that deltalake would write or read wrongly.
-
-        Args:
-            token: Its record.
+        """Refuses a table that deltalake would write or read wrongly. Its record may say so.
 
         Raises:
             ApplyError: It would.
@@ -349,15 +340,7 @@ class Snapshot:
         streamed: bool,
         **wrapping: Any,
     ) -> Commit:
-        """Merges rows, in one commit with the record.
-
-        Args:
-            rows: The source.
-            parts: The MERGE.
-            token: The record.
-            streamed: Whether all files are read, and no file is left out for its keys.
-            **wrapping: As in `wrapped`.
-        """
+        """Merges rows, in one commit with the record. If `streamed`, no file is left out for its keys."""
         before = self.version
 
         def merged(_stopped: threading.Event) -> Mapping[str, int]:

@@ -23,12 +23,7 @@ class Stopped(Exception):  # noqa: N818 - it ends a source of rows that nobody w
 
 
 class _Job(NamedTuple):
-    """A call in a thread.
-
-    Attributes:
-        stopped: Is set when the caller was interrupted.
-        ended: Is set when the call has ended.
-    """
+    """A call in a thread: whether its caller was interrupted, and whether it has ended."""
 
     stopped: threading.Event
     ended: threading.Event

@@ -35,15 +35,7 @@ if TYPE_CHECKING:
 
 
 class Writer(NamedTuple):
-    """The parts that a commit is made from.
-
-    Attributes:
-        snapshot: The target.
-        applied: The table.
-        rules: The caller's options for the target.
-        change: The columns of the target.
-        token: The record.
-    """
+    """The parts that a commit is made from."""
 
     snapshot: Snapshot
     applied: AppliedTable
@@ -52,13 +44,7 @@ class Writer(NamedTuple):
     token: Token
 
     def merge(self, net: pa.Table, *, overwrites: bool, lacks_marks: bool) -> Commit:
-        """Merges net changes.
-
-        Args:
-            net: The rows, as `net_table` describes them.
-            overwrites: Whether they replace all others.
-            lacks_marks: Whether rows may not say yet whether they were deleted.
-        """
+        """Merges net changes, as `net_changes` describes it."""
         import pyarrow.compute as pc
 
         applied, kept = self.applied, kept_columns(net)

@@ -95,16 +95,7 @@ def apply_all(
 
 
 class _Pass(NamedTuple):
-    """All targets, from one look at the log.
-
-    Attributes:
-        sessions: Those that targets are looked at and written in.
-        log: The log's tables and segments.
-        previous: The earlier results.
-        done: The results so far.
-        listener: Is called with each table.
-        pool: Threads for the targets.
-    """
+    """All targets, from one look at the log."""
 
     sessions: OwnSessions
     log: LogContents

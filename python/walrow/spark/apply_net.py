@@ -57,16 +57,7 @@ class Net:
         texts: Collection[str] = (),
         staged: pa.Table | None = None,
     ) -> None:
-        """Computes nothing yet.
-
-        Args:
-            target: The target.
-            work: The table, and the part of the log that is read.
-            before: The target as it was found. None if it does not exist yet.
-            rules: The options of the caller.
-            texts: The columns with texts that become parts of its paths.
-            staged: The net changes, if they are there already.
-        """
+        """Takes the target as it was before, and its columns whose `texts` become parts of paths."""
         from pyspark.sql.types import StructType
 
         self._session = target.session

@@ -79,12 +79,7 @@ def waves(shares: Mapping[Any, Share]) -> list[list[Any]]:
 
 
 def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
-    """Reads and folds the changes of tables, in one job.
-
-    Args:
-        session: Spark's session.
-        wave: The tables.
-        tasks: The number of tasks, at most.
+    """Reads and folds the changes of tables, in one job with so many tasks at most.
 
     Returns:
         Their net changes and the tally, by OID, without tables that must be applied alone.

@@ -82,12 +82,7 @@ class Call(calls.Call):
     def write(
         self, session: Any, work: Work, staged: pa.Table | None = None
     ) -> Applied:
-        """Applies what the target lacks.
-
-        Args:
-            session: The session.
-            work: The kind of target.
-            staged: The net changes, if they are there already.
+        """Applies what the target lacks, with net changes that are there already, if they are.
 
         Raises:
             Conflict: Another writer was first.
@@ -205,13 +200,7 @@ class Call(calls.Call):
     def _viewed(
         self, target: Target, applied: AppliedTable, create: Callable[[str], None]
     ) -> Iterator[str]:
-        """A view of rows, until they are written. Errors of tasks become walrow's own.
-
-        Args:
-            target: The target.
-            applied: The table.
-            create: Creates the view with this name.
-        """
+        """A view that `create` makes, until it is written. Errors of tasks become walrow's own."""
         view = f"walrow_rows_{uuid.uuid4().hex[:12]}"
         try:
             with self._errors(applied):

@@ -24,12 +24,6 @@ def partitions(
 
     Segments may be merged until a task reads them: their LSNs stay.
 
-    Args:
-        options: The options of the query.
-        plan: The log.
-        start: Where the first one begins.
-        end: Where the last one ends.
-
     Raises:
         LogError: Changes after the start were removed.
     """

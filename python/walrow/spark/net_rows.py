@@ -31,11 +31,7 @@ PARTS = "label int, number bigint, data binary"
 
 
 def row_fields(keys: list[Any]) -> list[Any]:
-    """The columns of rows beside the table's own, for Spark.
-
-    Args:
-        keys: The fields of the key.
-    """
+    """The columns of rows beside the table's own, for Spark, by the fields of its key."""
     from pyspark.sql.types import (
         ArrayType,
         BinaryType,

@@ -105,13 +105,6 @@ def projection(
 ) -> Projection:
     """Compares the schema that Spark declares with the log's, and chooses the columns.
 
-    Args:
-        options: The options of the query.
-        source: Where the changes of the log come from.
-        declared: The schema that Spark expects.
-        own: The log's schema: `log_schema`.
-        is_declared: Whether the user has declared the schema.
-
     Raises:
         SchemaError: A column is not in the log, or has another type.
     """

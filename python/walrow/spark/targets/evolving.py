@@ -201,13 +201,7 @@ def _reserved(
 
 
 def _try_merge(target: Target, names: Sequence[str], key: int) -> bool:
-    """Merges two rows into a table that is dropped again. Returns whether it has them then.
-
-    Args:
-        target: The table would be like this one.
-        names: Its columns.
-        key: The place of the key among them.
-    """
+    """Merges two rows into a table like the target, which is dropped again. Whether it had them."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     trial = target.trial()
@@ -254,14 +248,7 @@ def _refusing(
     refusal: SchemaError,
     fed: SchemaError | None = None,
 ) -> Iterator[None]:
-    """Raises an error about columns if it is they that a change is refused for.
-
-    Args:
-        target: The target.
-        fields: Its columns after the change.
-        refusal: That error.
-        fed: The error if it is a change data feed that refuses.
-    """
+    """Raises the error of columns, or of a change data feed, that a change is refused for."""
     try:
         yield
     except Exception as error:

@@ -19,12 +19,6 @@ def path_texts(
 ) -> list[str]:
     """The columns with texts, of those whose values become parts of paths.
 
-    Args:
-        table: The table.
-        target: The target, as it was given.
-        fields: The columns, as Spark's fields.
-        names: Those whose values become parts of paths.
-
     Raises:
         SchemaError: Values of a column would not come back as they were.
     """
@@ -55,13 +49,7 @@ def path_texts(
 
 
 def checked(column: Any, place: int, kind: Any = None) -> Any:
-    """A text column that raises an error where a value would not come back.
-
-    Args:
-        column: The column.
-        place: Its number among the table's columns.
-        kind: The kind of the change. None if it is inserted.
-    """
+    """A text column that raises an error, with its place, where a value would not come back."""
     from pyspark.sql import functions as f
 
     is_lost = column.isin(*LOST_TEXTS)

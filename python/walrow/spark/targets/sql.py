@@ -133,12 +133,7 @@ class Target(ABC):
 
 
 class Merging(NamedTuple):
-    """Rows are merged into the target.
-
-    Attributes:
-        view: The view that has them.
-        merge: Their effect.
-    """
+    """Rows of a view are merged into the target."""
 
     view: str
     merge: Merge
@@ -161,21 +156,13 @@ class Merging(NamedTuple):
 
 
 class Replacing(NamedTuple):
-    """Rows replace all rows of the target.
-
-    Attributes:
-        view: The view that has them.
-    """
+    """Rows of a view replace all rows of the target."""
 
     view: str
 
 
 class Appending(NamedTuple):
-    """Rows are added to the target.
-
-    Attributes:
-        view: The view that has them.
-    """
+    """Rows of a view are added to the target."""
 
     view: str
 
@@ -283,14 +270,7 @@ def condition_of(error: BaseException) -> str:
 def keeping(
     applied: AppliedTable, rules: ApplyOptions, kept: Sequence[str], **more: bool
 ) -> Merge:
-    """The MERGE of net changes, some of which keep values of columns.
-
-    Args:
-        applied: The table.
-        rules: The caller's options for the target.
-        kept: These columns.
-        **more: As in `net_changes`.
-    """
+    """The MERGE of net changes, of which some keep values of columns: `more` is for `net_changes`."""
     keeps, inserted = {}, {}
     for name in kept:
         keeps[name] = (
