@@ -115,12 +115,12 @@ class Call(calls.Call):
             if done is not None:
                 return done
         whole = self.begin(applied, found, least_units=1)
-        if snapshot is not None and not isinstance(whole, Applied):
-            snapshot.guard(None if found is None else found.token)
         if isinstance(whole, Applied):
             if snapshot is None:
                 self._create(applied)
             return whole
+        if snapshot is not None and found is not None:
+            snapshot.guard(found.token)
         return self._work(whole, snapshot)
 
     def _work(self, whole: Work, snapshot: Snapshot | None) -> Applied:
