@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.modes import NET_METADATA
-from walrow._apply.targets import never_sent
 from walrow._core import NetJoin, Reader
 from walrow._log.net_refusals import as_refusal
 from walrow.errors import LogError
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
     from walrow.log import Log
 
 OP, UNSENT, GONE, HEAD, DATA = (
@@ -106,23 +103,6 @@ class Tally(NamedTuple):
         """Writes the tally for the driver."""
         names = (self.kept, self.lacking, self.needed)
         return json.dumps([*self[:5], *map(sorted, names)]).encode()
-
-
-def lost_rows(
-    tally: Tally, applied: AppliedTable, rules: ApplyOptions, *, overwrites: bool
-) -> int:
-    """How many new rows have no value where one was never sent.
-
-    Raises:
-        ApplyError: There are some, and they are an error.
-    """
-    lacking = tally.lacking if tally.lost else frozenset[str]()
-    if overwrites:
-        # No earlier row exists whose values could be kept.
-        lacking |= tally.needed - set(applied.nullable)
-    if lacking and rules.never_sent == "error":
-        raise never_sent(applied.table.name, min(lacking))
-    return tally.lost
 
 
 class NetTable(NamedTuple):

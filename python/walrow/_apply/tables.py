@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
 from walrow._apply.modes import NET_METADATA, beside, metadata_of, named
-from walrow._apply.net_table import NetTable
+from walrow._apply.net_table import NetTable, Tally
+from walrow._apply.targets import never_sent
 from walrow._core import Catalog
 from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
 from walrow._read import schemas
@@ -153,6 +154,23 @@ class AppliedTable(NamedTuple):
             **{**self.options, "_keys": self.keys},
         ):
             yield pa.record_batch(batch)
+
+
+def lost_rows(
+    tally: Tally, applied: AppliedTable, rules: ApplyOptions, *, overwrites: bool
+) -> int:
+    """How many new rows have no value where one was never sent.
+
+    Raises:
+        ApplyError: There are some, and they are an error.
+    """
+    lacking = tally.lacking if tally.lost else frozenset[str]()
+    if overwrites:
+        # No earlier row exists whose values could be kept.
+        lacking |= tally.needed - set(applied.nullable)
+    if lacking and rules.never_sent == "error":
+        raise never_sent(applied.table.name, min(lacking))
+    return tally.lost
 
 
 def change_rows(

@@ -14,8 +14,8 @@ from walrow._apply.net_table import (
     UNSENT,
     Tally,
     integers,
-    lost_rows,
 )
+from walrow._apply.tables import lost_rows
 from walrow._apply.targets import (
     LOST_TEXTS,
     NAME_BYTES,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Op
-from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, lost_rows
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally
+from walrow._apply.tables import lost_rows
 from walrow.spark.apply_failures import task
 from walrow.spark.net_rows import (
     PARTS,
