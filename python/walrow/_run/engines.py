@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from walrow._apply.items import Applied, Token
+from walrow._apply.items import Applied, Engine, Token
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
 from walrow._apply.units import LogContents
+from walrow._lsn import Lsn
 from walrow._run.config import Target, shared
+from walrow._run.matching import Claim
 from walrow.errors import Error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from walrow._apply.items import Engine
-    from walrow._lsn import Lsn
-    from walrow._run.matching import Claim
-    from walrow.log import Log
+from walrow.log import Log
 
 
 class Job(NamedTuple):

@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from walrow import backup
 from walrow._backup.wal.options import WalOptions
+from walrow.backup import WalStatus
 from walrow.cli.arguments import options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow.backup import WalStatus
 
 
 @click.command()

@@ -5,23 +5,18 @@ The values are PostgreSQL's own text, so each type has one spelling, and no valu
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from walrow._core import Batch
 from walrow._lsn import Lsn
 from walrow.cli.terminal import line_printer, print_json, printable
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable, Iterator, Mapping
-
-    from walrow._core import Batch
-    from walrow.typing import ChangesOptions
-
+from walrow.typing import ChangesOptions
 
 #: How changes are read: all tables in the order of their commits.
 OPTIONS: ChangesOptions = {

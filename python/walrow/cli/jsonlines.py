@@ -20,19 +20,16 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
 
+from walrow._core import Batch
 from walrow.cli.terminal import printable_json
 from walrow.errors import SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from walrow._core import Batch
 
 # The largest timestamp means infinity only if the sentinel policy is set.
 has_sentinels = ContextVar("has_sentinels", default=False)

@@ -10,20 +10,16 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
+from walrow._core import Batch
 from walrow._results import counted
 from walrow.cli import jsonlines
 from walrow.errors import Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-    from typing import Self
-
-    from walrow._core import Batch
 
 FORMATS = {
     ".parquet": "parquet",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from walrow._core import LogDirectory
+from walrow._lsn import Lsn
 from walrow.cli.source import is_quiet
 from walrow.cli.terminal import say
-
-if TYPE_CHECKING:
-    from walrow._core import LogDirectory
-    from walrow._lsn import Lsn
-    from walrow.typing import At
-
+from walrow.typing import At
 
 T = TypeVar("T")
 

@@ -9,22 +9,19 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
+from walrow._core import Counts, Frames
+from walrow._read.survey.items import Tables
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks
 from walrow.cli.terminal import printable
 from walrow.errors import Error, ReplicationError, UnfinishedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from walrow._core import Counts, Frames
-    from walrow._read.survey import Tables
-    from walrow.typing import Framing
+from walrow.typing import Framing
 
 #: Paths, URLs, or `-` for stdin.
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")

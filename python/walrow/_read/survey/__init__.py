@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from walrow._core import Survey
+from walrow._core import Catalog, Survey
+from walrow._lsn import Lsn
 from walrow._read.survey.items import (
     Column,
     Commit,
@@ -18,13 +20,7 @@ from walrow._read.survey.items import (
 )
 from walrow._read.survey.notes import notes_on, reused
 from walrow._sources.chunks import Chunks
-
-if TYPE_CHECKING:
-    import os
-
-    from walrow._core import Catalog
-    from walrow._lsn import Lsn
-    from walrow.typing import Source
+from walrow.typing import Source
 
 __all__ = ["Column", "Commit", "Ddl", "Note", "Table", "Tables", "Version", "tables"]
 

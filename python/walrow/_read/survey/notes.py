@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from walrow._read.survey.items import Column, Table, Version
 from walrow._results import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from walrow._read.survey.items import Column, Table, Version
 
 
 def notes_on(table: Table) -> Iterator[tuple[str, str]]:
