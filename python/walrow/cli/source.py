@@ -21,7 +21,6 @@ from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks
 from walrow.cli.terminal import printable
 from walrow.errors import Error, ReplicationError, UnfinishedError
-from walrow.typing import Framing
 
 #: Paths, URLs, or `-` for stdin.
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -82,7 +81,7 @@ def opened(
     bar = _Bar()
     with contextlib.ExitStack() as stack:
         try:
-            chunks = Chunks(
+            chunks = Blocks(
                 sources,
                 unfinished=unfinished,
                 progress=bar.advance,
@@ -98,7 +97,7 @@ def opened(
         if show and not is_quiet() and sys.stderr.isatty():
             stack.enter_context(bar.shown(names, chunks))
         try:
-            yield Blocks(chunks)
+            yield chunks
         except Error as error:
             if chunks.place is not None:
                 error.add_note(chunks.place)
@@ -142,34 +141,18 @@ def _regular(file: Any) -> os.stat_result | None:
     return found if stat.S_ISREG(found.st_mode) else None
 
 
-class Blocks:
+class Blocks(Chunks):
     """The contents of the input in blocks.
 
     Attributes:
         size: The number of bytes so far, after decompression.
     """
 
-    def __init__(self, chunks: Chunks) -> None:
-        self.size = 0
-        self._chunks = chunks
-
-    @property
-    def framing(self) -> Framing | None:
-        """As in `walrow._sources.chunks.Chunks`."""
-        return self._chunks.framing
-
-    @property
-    def truncated(self) -> bool:
-        """As in `walrow._sources.chunks.Chunks`."""
-        return self._chunks.truncated
-
-    def begin(self) -> Framing:
-        """As in `walrow._sources.chunks.Chunks`."""
-        return self._chunks.begin()
+    size = 0
 
     def __iter__(self) -> Iterator[Any]:
         """Reads the blocks."""
-        for block in self._chunks:
+        for block in super().__iter__():
             self.size += len(block)
             yield block
 
