@@ -98,39 +98,20 @@ def _all_notes(table: Table, by_name: dict[str, list[Table]]) -> tuple[Note, ...
 
 
 def _version(version: dict[str, Any]) -> Version:
-    fields = {
-        name: version[name]
-        for name in (
-            "replica_identity",
-            "inserts",
-            "updates",
-            "deletes",
-            "truncates",
-            "loads",
-            "loaded",
-            "inserts_with_unsent",
-            "updates_with_unsent",
-        )
+    own = {name: it for name, it in version.items() if name in Version.__slots__}
+    own |= {
+        "name": f"{version['schema_name']}.{version['table_name']}",
+        "columns": tuple(map(_column, version["columns"])),
+        "first": _commit(version["first"]),
+        "last": _commit(version["last"]),
     }
-    return Version(
-        name=f"{version['schema_name']}.{version['table_name']}",
-        columns=tuple(map(_column, version["columns"])),
-        first=_commit(version["first"]),
-        last=_commit(version["last"]),
-        **fields,
-    )
+    return Version(**own)
 
 
 def _column(column: dict[str, Any]) -> Column:
-    return Column(
-        name=column["name"],
-        type=_type(column["type_name"], column["type_modifier"]),
-        type_oid=column["type_oid"],
-        arrow_type=column["arrow_type"],
-        key=column["key"],
-        unresolved=tuple(column["unresolved"]),
-        number=column["number"],
-    )
+    type_ = _type(column.pop("type_name"), column.pop("type_modifier"))
+    unresolved = tuple(column.pop("unresolved"))
+    return Column(type=type_, unresolved=unresolved, **column)
 
 
 def _commit(commit: tuple[Lsn, int | None] | None) -> Commit | None:
