@@ -10,10 +10,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from walrow._core import Batch
 from walrow._lsn import Lsn
+from walrow._results import Result, result
 from walrow.cli.terminal import line_printer, print_json, printable
 from walrow.errors import OptionError
 from walrow.typing import ChangesOptions
@@ -33,8 +33,8 @@ OPTIONS: ChangesOptions = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+@result
+class Change(Result):
     """A change of one row, or a TRUNCATE.
 
     Attributes:
@@ -48,7 +48,7 @@ class Change:
         old: The values that the server sent of the row before it.
         new: The values that it sent of the row after it.
         unsent: The columns of the new row whose values it did not send.
-        is_loaded: Whether it is a part of a load.
+        loaded: Whether it is a part of a load.
     """
 
     table: str
@@ -61,7 +61,7 @@ class Change:
     old: Mapping[str, str | None] | None
     new: Mapping[str, str | None] | None
     unsent: tuple[str, ...]
-    is_loaded: bool
+    loaded: bool
 
 
 def changes_of(batch: Batch) -> Iterator[Change]:
@@ -88,7 +88,7 @@ def changes_of(batch: Batch) -> Iterator[Change]:
             old=values if is_delete else old,
             new=None if is_delete else values,
             unsent=tuple(row["_unsent"] or ()),
-            is_loaded=row["_loaded"],
+            loaded=row["_loaded"],
         )
         old = None
 
@@ -122,21 +122,7 @@ def key_filter(wanted: Mapping[str, str]) -> Callable[[Change], bool]:
 
 def json_line(change: Change) -> None:
     """Prints a change as one JSON object."""
-    print_json(
-        {
-            "table": change.table,
-            "change": change.change,
-            "lsn": str(change.lsn),
-            "time": change.time.isoformat(),
-            "xid": change.xid,
-            "seq": change.seq,
-            "key": change.key,
-            "old": change.old,
-            "new": change.new,
-            "unsent": change.unsent,
-            "loaded": change.is_loaded,
-        }
-    )
+    print_json(change.to_dict())
     sys.stdout.flush()
 
 
@@ -151,10 +137,10 @@ def text_lines(*, full: bool) -> Callable[[Change], None]:
     longest = _SHORT if is_terminal and not full else None
 
     def show(change: Change) -> None:
-        word = f"load {change.change}" if change.is_loaded else change.change
+        word = f"load {change.change}" if change.loaded else change.change
         head = f"{change.time:%Y-%m-%dT%H:%M:%S}Z {change.lsn!s:>12} {word:<8} "
         row = " ".join(_cells(change, longest))
-        style = "dim" if change.is_loaded else _STYLES[change.change]
+        style = "dim" if change.loaded else _STYLES[change.change]
         write(head, style, f"{printable(change.table)} {row}", False)
         sys.stdout.flush()
 
