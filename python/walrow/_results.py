@@ -18,7 +18,7 @@ import datetime as dt
 import enum
 import html
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
 from walrow._lsn import Lsn
@@ -86,6 +86,19 @@ def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> 
         f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table>"
     )
+
+
+def aligned(
+    rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
+) -> Iterator[str]:
+    """Rows of text as lines with columns. `numbers` are those that are right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if at in numbers else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
 
 
 def _names(cls: Any) -> list[str]:

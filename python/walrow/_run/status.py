@@ -16,7 +16,14 @@ from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import FOLDER, Failure, RunFolder, is_locked, read_targets
+from walrow._run.records import (
+    FOLDER,
+    Failure,
+    Recorded,
+    RunFolder,
+    is_locked,
+    read_targets,
+)
 from walrow.log import Log
 
 
@@ -222,9 +229,15 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     by_table = {
         (it.about, it.place): it for it in failures.values() if it.place is not None
     }
+    known = {(it.table, it.place) for it in recorded}
+    # These have never worked.
+    never = [
+        Recorded(oid=0, table=table, place=place, engine="", mode="")
+        for table, place in sorted(by_table.keys() - known)
+    ]
     targets = []
-    for each in recorded:
-        failure = by_table.pop((each.table, each.place), None)
+    for each in (*recorded, *never):
+        failure = by_table.get((each.table, each.place))
         is_current = (
             failure is None
             and each.oid not in left
@@ -247,22 +260,6 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         )
         if failure is not None:
             reasons.append(f"{each.table}: {failure.text} (since {failure.since})")
-    for failure in sorted(by_table.values(), key=lambda it: it.about):
-        # It has never worked.
-        targets.append(
-            TargetStatus(
-                table=failure.about,
-                target=failure.place or "",
-                engine="",
-                mode="",
-                end=None,
-                is_current=False,
-                in_file=True,
-                error=failure.text,
-                since=failure.since,
-            )
-        )
-        reasons.append(f"{failure.about}: {failure.text} (since {failure.since})")
     return Status(
         location=log.location,
         is_receiving=is_receiving,
@@ -280,15 +277,11 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         needs_load=tuple(needs),
         marks=tuple(
             MarkStatus(
-                table=table.name,
-                code=mark.code.value,
-                since=mark.since,
-                until=mark.until,
-                accepted=mark.accepted,
-                reason=mark.reason,
+                *(table.name, it.code.value, it.since),
+                *(it.until, it.accepted, it.reason),
             )
             for table in tables
-            for mark in table.marks
+            for it in table.marks
         ),
         left=tuple(it.left for it in tables if it.left is not None),
         targets=tuple(targets),
