@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -32,10 +32,29 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Unpack
 
     from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, UnresolvedType
+    from walrow.typing import Options, StateOptions, UnresolvedType
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 # The command's names for options of `walrow.read`, by their names.
 INSTEAD = {"schema": "--to DIR/, without --table"}
+
+
+def to_output(function: F) -> F:
+    """Adds the options of the output."""
+    function = click.option(
+        "--format",
+        "form",
+        type=click.Choice(("parquet", "arrow", "json")),
+        help="The output format. Default: from the extension of OUT; parquet for DIR/.",
+    )(function)
+    return click.option(
+        "--to",
+        "-o",
+        default="-",
+        metavar="OUT",
+        help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
+    )(function)
 
 
 @click.command()
@@ -88,19 +107,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "missing_table", "If the capture does not contain a --table: an error, or no rows."
 )
 @library_option("profile")
-@click.option(
-    "--to",
-    "-o",
-    default="-",
-    metavar="OUT",
-    help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("parquet", "arrow", "json")),
-    help="The output format. Default: from the extension of OUT; parquet for DIR/.",
-)
+@to_output
 @source.quiet
 @library_option("types")
 @library_option("unrepresentable")
@@ -145,14 +152,8 @@ def decode(
         # It may contain a password.
         text = "--to is a URL or a connection string, but takes only local files"
         raise click.UsageError(text)
-    require_pyarrow()
-    from walrow.cli.jsonlines import has_sentinels
-    from walrow.cli.output import GROUP_ROWS
-
-    form = format_of(to, form)
+    form = prepared(to, form, options)
     _choose_tables(options, to, form)
-    policies = options["unrepresentable"]
-    has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     _resolve_times(files, options)
     catalog = options["catalog"]
     shows_rows = to == "-" and sys.stdout.isatty()
@@ -164,7 +165,6 @@ def decode(
         beside=[catalog] if isinstance(catalog, Path) else [],
         part=part_of(options),
     ) as blocks:
-        options["batch_rows"] = GROUP_ROWS
         if versions != "one":
             if "-" in files:
                 text = "--versions union reads the capture twice, which stdin cannot: save it in a file"
@@ -175,12 +175,7 @@ def decode(
         reader = Reader(blocks, **options)
         batches = Counted(reader)
         one_schema = options["envelope"] or "table" in options
-        try:
-            write(to, form, batches, one_schema=one_schema)
-        except (Error, OSError) as error:
-            if not isinstance(error, BrokenPipeError):
-                batches.explain(error)
-            raise
+        write(to, form, batches, one_schema=one_schema)
         if not source.is_quiet():
             _warn(reader, options, truncated=blocks.truncated)
         if batches.ended is not None:
@@ -222,8 +217,30 @@ def _choose_tables(options: Options, to: str, form: str) -> None:
         raise click.UsageError(text)
 
 
+def prepared(to: str, form: str | None, options: Options | StateOptions) -> str:
+    """Prepares the options for an output. Returns its format."""
+    require_pyarrow()
+    from walrow.cli.jsonlines import has_sentinels
+    from walrow.cli.output import GROUP_ROWS
+
+    policies = options["unrepresentable"]
+    has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
+    options["batch_rows"] = GROUP_ROWS
+    return _format_of(to, form)
+
+
 def write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
-    """Writes batches to one of the outputs."""
+    """Writes batches to one of the outputs. An error says what is on disk."""
+    try:
+        _write(to, form, batches, one_schema=one_schema)
+    except BrokenPipeError:
+        raise
+    except (Error, OSError) as error:
+        batches.explain(error)
+        raise
+
+
+def _write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
     from walrow.cli.output import Files, Json, unbuffered
 
     if to == "-":
@@ -447,7 +464,7 @@ def _outputs(to: str) -> list[str | Path]:
     return [file for file in files if is_file_name(file.name)]
 
 
-def format_of(to: str, form: str | None) -> str:
+def _format_of(to: str, form: str | None) -> str:
     """The format of an output, from the option or the file's extension."""
     from walrow.cli.output import FORMATS
 
