@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,12 +11,12 @@ import click
 
 from walrow import backup
 from walrow._backup.wal.options import WalOptions
-from walrow.backup import WalStatus
 from walrow.cli.arguments import options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
+from walrow.cli.states import Notes, print_state
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import print_json, printable, say
+from walrow.cli.terminal import say
 from walrow.errors import OptionError
 
 
@@ -36,7 +35,7 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     With --json, each line contains state, timeline, written, flushed and note.
     """
     stop = threading.Event()
-    show = _print_json if as_json else _Notes()
+    show = print_state if as_json else None if is_quiet() else Notes()
     with stopped_by_signals(stop), _installed():
         received = backup.receive_wal(dsn, status=show, stop=stop, **options)
     if not (as_json or is_quiet()):
@@ -54,24 +53,3 @@ def _installed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise OptionError(str(error)) from None
-
-
-class _Notes:
-    """Prints a problem once, and its end."""
-
-    def __init__(self) -> None:
-        self._note: str | None = None
-
-    def __call__(self, status: WalStatus) -> None:
-        if status.note == self._note or is_quiet():
-            return
-        if status.note is None and status.state != "streaming":
-            return
-        self._note = status.note
-        words = "" if status.note is None else f": {printable(status.note)}"
-        say(f"walrow: {status.state}{words}")
-
-
-def _print_json(status: WalStatus) -> None:
-    print_json(status.to_dict())
-    sys.stdout.flush()
