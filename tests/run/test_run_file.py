@@ -24,7 +24,7 @@ from walrow._run.matching import Table, claims, unmatched
 from walrow._run.plan import Facts, doubtful, plan
 from walrow._run.reading import parse, read
 from walrow._run.records import Recorded
-from walrow._run.schema import json_schema
+from walrow._run.config import json_schema
 from walrow._run.server import Publication, Server
 from walrow.cli import configured
 from walrow.cli.app import cli

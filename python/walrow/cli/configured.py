@@ -17,9 +17,9 @@ from walrow._receive.receiving import receive as receive_into_log
 from walrow._receive.status import Status
 from walrow._results import counted
 from walrow._run.applier import Applier, Outcome, Report, text_of
-from walrow._run.child import from_parent
 from walrow._run.config import Loaded, shared
 from walrow._run.engines import Tables, spark_tables
+from walrow._run.parent import from_parent
 from walrow._run.reading import read
 from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
