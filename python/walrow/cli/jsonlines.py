@@ -18,6 +18,7 @@ Characters that are not printable become `\u` and hexadecimal digits.
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from walrow._core import Batch
@@ -140,21 +142,9 @@ def _durations(array: pa.Array) -> list[Any]:
 
 
 def _lists(array: pa.Array) -> list[Any]:
-    items = values(array.values)
-    offsets = array.offsets.to_pylist()
-    return [
-        items[offsets[at] : offsets[at + 1]] if valid else None
-        for at, valid in enumerate(array.is_valid().to_pylist())
-    ]
-
-
-def _fixed_lists(array: pa.Array) -> list[Any]:
-    items, size = values(array.values), array.type.list_size
-    start = array.offset
-    return [
-        items[(start + at) * size : (start + at + 1) * size] if valid else None
-        for at, valid in enumerate(array.is_valid().to_pylist())
-    ]
+    items = iter(values(pc.list_flatten(array)))
+    lengths = pc.list_value_length(array).to_pylist()
+    return _each(lengths, lambda length: list(itertools.islice(items, length)))
 
 
 def _structs(array: pa.Array) -> list[Any]:
@@ -198,7 +188,7 @@ _CONVERTERS: list[
     (types.is_duration, _durations),
     (types.is_list, _lists),
     (types.is_large_list, _lists),
-    (types.is_fixed_size_list, _fixed_lists),
+    (types.is_fixed_size_list, _lists),
     (types.is_struct, _structs),
     (types.is_map, _maps),
     (types.is_dictionary, _dictionaries),
