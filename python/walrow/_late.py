@@ -49,6 +49,16 @@ def _import(place: str) -> ModuleType:
         raise ModuleNotFoundError(text, name="psycopg") from None
 
 
+def is_there(package: str) -> bool:
+    """Whether a package can be imported."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(package) is not None
+    except ValueError:
+        return False
+
+
 def require(*packages: str, part: str) -> None:
     """Imports the packages that `walrow.spark` or another part needs.
 

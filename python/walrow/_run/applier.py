@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.util
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +12,7 @@ from walrow._apply.engines import choose
 from walrow._apply.holding import reader_of
 from walrow._apply.items import Applied, Engine, Token
 from walrow._apply.many import failure_of
+from walrow._late import is_there
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
@@ -444,17 +443,9 @@ def engine_of(target: Target) -> Engine:
         target.engine,
         target.to,
         of_spark=[],
-        has_delta=_is_there("deltalake"),
-        has_spark=_is_there("pyspark"),
+        has_delta=is_there("deltalake"),
+        has_spark=is_there("pyspark"),
     ).engine
-
-
-@functools.cache
-def _is_there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:
-        return False
 
 
 def _recorded(

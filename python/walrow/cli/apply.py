@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from click.core import ParameterSource
 from walrow._apply.engines import Choice, check_target, choose
 from walrow._apply.items import Applied
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
+from walrow._late import is_there
 from walrow._options import DURATION, Option
 from walrow._results import counted
 from walrow._waiting import pause
@@ -104,8 +104,8 @@ def apply(
         engine,
         options["target"],
         of_spark=of_spark,
-        has_delta=_is_there("deltalake"),
-        has_spark=_is_there("pyspark"),
+        has_delta=is_there("deltalake"),
+        has_spark=is_there("pyspark"),
     )
     if engine == "auto" and not is_quiet():
         say(f"walrow: engine {choice.engine}: {choice.reason}")
@@ -171,14 +171,6 @@ def _storage(items: Sequence[str]) -> dict[str, str]:
         text = "--storage-option: expected NAME=VALUE"
         raise click.UsageError(text)
     return found
-
-
-def _is_there(module: str) -> bool:
-    """Whether a module can be imported."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:
-        return False
 
 
 @contextlib.contextmanager
