@@ -17,11 +17,10 @@ from walrow._backup.wal.options import WalOptions
 from walrow._results import counted
 from walrow.cli.arguments import TEXT, Commands, options_of
 from walrow.cli.connection import dsn
-from walrow.cli.source import is_quiet, quiet
+from walrow.cli.source import byte_progress, is_quiet, quiet
 from walrow.cli.states import Notes, print_state
 from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import print_json, say
-from walrow.errors import OptionError
 
 
 @click.group(cls=Commands)
@@ -127,23 +126,7 @@ def _shown() -> Iterator[Callable[[int, int | None], None] | None]:
     if is_quiet() or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TransferSpeedColumn,
-    )
-
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
+    with byte_progress() as bar:
         task = bar.add_task("starting", total=None)
 
         def show(done: int, total: int | None) -> None:
@@ -172,7 +155,7 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     """
     stop = threading.Event()
     show = print_state if as_json else None if is_quiet() else Notes()
-    with stopped_by_signals(stop), _installed():
+    with stopped_by_signals(stop):
         received = of_python.receive_wal(dsn, status=show, stop=stop, **options)
     if not (as_json or is_quiet()):
         say(
@@ -180,12 +163,3 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
             if received.flushed is not None
             else "walrow: stopped before a server was reached"
         )
-
-
-@contextlib.contextmanager
-def _installed() -> Iterator[None]:
-    """Says what to install if psycopg is missing."""
-    try:
-        yield
-    except ImportError as error:
-        raise OptionError(str(error)) from None

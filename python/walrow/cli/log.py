@@ -163,12 +163,7 @@ def retain(
         )
         raise click.UsageError(text)
     retention = log_options.retention(kept, forget_after)
-    done = Log(directory).retain(
-        age=retention.age,
-        bytes=retention.bytes,
-        forget_after=retention.forget_after,
-        force=force,
-    )
+    done = retention.apply(Log(directory)._log, force=force)
     for name in done.forgotten:
         click.echo(f"forgot the reader {printable(name)}")
     click.echo(f"{counted(done.segments, 'segment')}, {done.bytes:,} bytes removed")

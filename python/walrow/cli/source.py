@@ -171,30 +171,35 @@ class _Bar:
     @contextlib.contextmanager
     def shown(self, names: Sequence[str], chunks: Chunks) -> Iterator[None]:
         """Shows the progress."""
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-
         files, total = chunks.files, chunks.bytes_total
         label = " ".join(map(without_credentials, files if len(files) == 1 else names))
-        with Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        ) as progress:
+        with byte_progress() as progress:
             task = progress.add_task(printable(Path(label).name), total=total)
             self._tell = lambda count: progress.advance(task, count)
             yield
+
+
+def byte_progress() -> Any:
+    """A bar of bytes on stderr."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 def check_end(seen: Counts | Frames | Tables, size: int) -> None:
