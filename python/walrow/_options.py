@@ -127,12 +127,7 @@ class Option(Generic[In, Out]):
         instance.__dict__[self.name] = self.parse(value)
 
     def but(self, text: str = "", *, kind: Kind | None = None) -> Option[In, Out]:
-        """The same option for another list.
-
-        Args:
-            text: The text for that list. Default: the same.
-            kind: The values that it takes there. Default: the same.
-        """
+        """The same option for another list."""
         other = copy.copy(self)
         other.text, other.kind = text or self.text, kind or self.kind
         return other
@@ -144,10 +139,6 @@ class Option(Generic[In, Out]):
 
     def parse(self, value: Any, name: str | None = None) -> Any:
         """Reads and checks a value.
-
-        Args:
-            value: As the caller writes it.
-            name: The option's name in errors.
 
         Raises:
             OptionError: It is no value of the option.
@@ -363,10 +354,6 @@ def _path(value: Any, name: str) -> Path:
 
 def in_file_system(path: str | bytes, name: str) -> str:
     """The text of a path that a file system can have.
-
-    Args:
-        path: The path, as `os.fspath` returns it.
-        name: The name of the option, for the error.
 
     Raises:
         OptionError: It is empty, or has a character that no path has.

@@ -108,9 +108,6 @@ def read_values(options: Mapping[str, Any]) -> dict[str, Any]:
     >>> read_values({"spool_memory": "64MiB", "batch_rows": 10})
     {'spool_memory': 67108864, 'batch_rows': 10}
 
-    Args:
-        options: Options of `walrow.read` by name. None is the default of each.
-
     Raises:
         OptionError: A value is not a size, or not a path.
         TypeError: `tables` is not a sequence, or `catalog` not a catalog or a path.

@@ -32,7 +32,6 @@ class Report:
 
     Attributes:
         table: The table, as `schema.name`.
-        target: The target.
         applied: The result. None if the call failed, or was not made.
         problem: Why the target is not current. None if it is.
         needs_load: Whether the problem is that the table needs a load.
@@ -49,12 +48,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a round.
-
-    Attributes:
-        reports: The tables that were due.
-        has_requested: Whether loads were requested.
-    """
+    """The outcome of a round."""
 
     reports: tuple[Report, ...] = ()
     has_requested: bool = False

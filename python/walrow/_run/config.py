@@ -148,26 +148,14 @@ class Target:
 
 
 def shared(part: Source | LogPart | Target, function: Any) -> dict[str, Any]:
-    """The values of the keys that are options of a function, too.
-
-    Args:
-        part: A table of the file.
-        function: The list of the function's options.
-    """
+    """The values of the keys that are options of a function, too."""
     known = declared(function)
     return {it: getattr(part, it) for it in declared(type(part)) if it in known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFile:
-    """The whole file.
-
-    Attributes:
-        source: The server.
-        log: The log.
-        target: The targets.
-        spark: Settings of Spark's session.
-    """
+    """The whole file."""
 
     source: Source
     log: LogPart
@@ -180,9 +168,6 @@ class Loaded:
     """A file that was read, and where it was.
 
     Attributes:
-        file: Its contents.
-        path: Its absolute path.
-        text: Its text.
         lines: The line of each [[target]].
     """
 

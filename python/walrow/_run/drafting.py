@@ -14,23 +14,14 @@ from walrow._secrets import is_secret
 
 
 class Draft(NamedTuple):
-    """A first file.
-
-    Attributes:
-        text: The file.
-        notes: Steps that are still needed beside it.
-    """
+    """A first file, and the steps that are still needed beside it."""
 
     text: str
     notes: list[str]
 
 
 def draft(dsn: str, server: Server) -> Draft:
-    """Writes the file of a server.
-
-    Args:
-        dsn: The connection string. Its password does not go into the file.
-        server: The publications and tables of the server.
+    """Writes the file of a server, without the password of a connection string.
 
     Raises:
         OptionError: This is not a connection string.

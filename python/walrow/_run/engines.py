@@ -19,13 +19,7 @@ from walrow.log import Log
 
 
 class Job(NamedTuple):
-    """A table that is to be applied.
-
-    Attributes:
-        claim: The table and its target.
-        engine: The engine that writes the target.
-        options: Options of `apply_changes`.
-    """
+    """A table that is to be applied."""
 
     claim: Claim
     engine: Engine
@@ -82,13 +76,7 @@ class Tables:
         jobs: Sequence[Job],
         done: Callable[[Job, Applied | Exception], None],
     ) -> None:
-        """Applies all changes that the log has for tables.
-
-        Args:
-            log: The log.
-            jobs: The tables.
-            done: Is called with the result of each table, or its error.
-        """
+        """Applies all changes that the log has for tables."""
         contents = LogContents(log)
         by_oid: dict[int, Job] = {}
         for job in jobs:
@@ -176,13 +164,7 @@ def spark_tables(
     stop: threading.Event,
     wrapped: Callable[[Exception, str], Exception],
 ) -> Tables:
-    """The tables that Spark writes, in one session.
-
-    Args:
-        session: The session.
-        stop: Ends it before the next table.
-        wrapped: As in `Tables`.
-    """
+    """The tables that Spark writes, in one session."""
 
     def apply_all(*given: Any, **options: Any) -> None:
         from walrow.spark.apply_all import apply_all

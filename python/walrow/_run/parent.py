@@ -197,9 +197,6 @@ _LONGEST_SECONDS = 86_400.0
 def from_parent(path: Path) -> Loaded:
     """The file, as the parent has read it. When the parent is gone, this process ends.
 
-    Args:
-        path: The file's path.
-
     Raises:
         OptionError: The parent did not send it.
     """

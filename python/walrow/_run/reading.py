@@ -97,11 +97,7 @@ def parse(text: str, path: Path, *, is_private: bool) -> Loaded:
 
 
 class _Reader:
-    """Turns what tomllib returns into the classes of `config`.
-
-    Attributes:
-        places: The lines of tables and keys.
-    """
+    """Turns what tomllib returns into the classes of `config`."""
 
     def __init__(self, name: str, text: str) -> None:
         """Finds the lines."""

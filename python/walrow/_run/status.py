@@ -32,7 +32,6 @@ class ReaderStatus(Result):
     """A registered reader.
 
     Attributes:
-        name: Its name.
         position: Up to where it has everything.
         used: When it was last used.
         bytes: The bytes of segments after its position.
@@ -49,9 +48,7 @@ class NeedsLoad(Result):
     """A table that needs a load.
 
     Attributes:
-        table: The table, as `schema.name`.
         reasons: Why it needs one.
-        codes: The codes of the reasons.
         since: The first of them was noticed after this LSN.
         is_requested: Whether a load of it was requested, and the receiver has not taken it yet.
     """
@@ -68,12 +65,9 @@ class MarkStatus(Result):
     """Why a table is or was not whole.
 
     Attributes:
-        table: The table, as `schema.name`.
-        code: The code of the reason.
         since: Where the log ended when the receiver had looked last. It happened later.
         until: The end of the load that made the table whole again. None before.
         accepted: When it was accepted. None if it was not.
-        reason: The reason in words.
     """
 
     table: str
@@ -89,10 +83,7 @@ class TargetStatus(Result):
     """A target.
 
     Attributes:
-        table: The table, as `schema.name`.
-        target: The target.
         engine: The engine that wrote it last.
-        mode: The kind of target.
         end: Up to where it has all changes at least. None before the first commit.
         is_current: Whether the log has nothing more for it, and its table did not leave.
         in_file: Whether the file still has it.
@@ -118,21 +109,12 @@ class Status(Result):
     """The status of a log.
 
     Attributes:
-        location: The log.
         is_receiving: Whether a process writes to the log now.
         is_running: Whether `walrow run` or `walrow apply --config` uses it now.
-        source: Where the changes come from.
-        start: Where the log begins.
-        end: Where it ends.
         last_commit: The latest commit time in it.
-        segments: The number of segments.
-        bytes: Their bytes.
-        readers: The registered readers.
         held: The reader or the load that keeps segments from being removed. None without one.
-        needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
         left: The tables that are not published any more.
-        targets: The targets.
         parts: The last errors of the receiver and of the applier, if they are not over.
         reasons: The reasons why somebody must do something. Empty if all is well.
     """

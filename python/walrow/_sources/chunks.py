@@ -466,14 +466,7 @@ _MAGIC_BYTES = 4
 
 
 class _Files:
-    """The blocks of several files. Opens one after the other, the first one immediately.
-
-    Attributes:
-        name: The name of the current file.
-        ended: Whether the last one was read.
-        is_last: Whether it is the last one.
-        urls: All paths and URLs.
-    """
+    """The blocks of several files. Opens one after the other, the first one immediately."""
 
     name = ""
     ended = False

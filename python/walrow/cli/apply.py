@@ -194,17 +194,7 @@ def _repeat(
     every: float | None,
     as_json: bool,
 ) -> None:
-    """Applies once, or again and again.
-
-    Args:
-        one: Applies.
-        check: Raises an interruption that was not seen yet.
-        log: The log.
-        options: The options of `one`.
-        choice: The engine, and why it was chosen.
-        every: The pause in seconds. None for once.
-        as_json: Whether results are printed as JSON.
-    """
+    """Applies once, or every so many seconds. `check` raises an interruption that was not seen yet."""
     end, place = options["end"], None
     while True:
         if isinstance(end, dt.datetime):

@@ -25,10 +25,6 @@ def applier(
 ) -> Iterator[tuple[Callable[..., Applied], Callable[[], None]]]:
     """A function that applies with a session, and one that raises interruptions.
 
-    Args:
-        settings: Settings of the session.
-        target: The target.
-
     Raises:
         Error: Spark does not start, or a call fails in Spark.
     """
@@ -60,9 +56,6 @@ def applier(
 @contextlib.contextmanager
 def session(settings: Mapping[str, str]) -> Iterator[Any]:
     """A session for many tables, until the end.
-
-    Args:
-        settings: Settings of the session.
 
     Raises:
         Error: Spark does not start.
@@ -180,13 +173,7 @@ def _end_java(error: BaseException) -> None:
 
 
 def _failure(error: Exception, spark: Any, target: str) -> Error:
-    """Spark's error, without its text: that may have values of rows.
-
-    Args:
-        error: The error.
-        spark: The session. None if it was not started.
-        target: The target.
-    """
+    """Spark's error, without its text: that may have values of rows."""
     condition, kinds = _condition(error), _kinds(error)
     name = f"{condition} ({kinds[0]})" if condition else kinds[0]
     if spark is None:

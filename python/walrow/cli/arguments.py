@@ -73,13 +73,7 @@ class OrByFile(click.Command):
     """A command that takes either its options or `--config FILE`."""
 
     def __init__(self, *given: Any, by_file: str, **options: Any) -> None:
-        """Adds the option to the help.
-
-        Args:
-            *given: As for a command.
-            by_file: The command with `--config`, of `walrow.cli.configured`.
-            **options: As for a command.
-        """
+        """Adds the option to the help."""
         super().__init__(*given, **options)
         self._by_file = by_file
         text = "Do so as the file of walrow run says. Only --json and -q are for both."

@@ -178,11 +178,7 @@ class Change(Result):
     """A change of one row, or a TRUNCATE.
 
     Attributes:
-        table: The table, as `schema.name`.
         change: `insert`, `update`, `delete` or `truncate`.
-        lsn: The LSN of the commit.
-        time: The time of the commit.
-        xid: The transaction's ID.
         seq: The number of the change in its transaction.
         key: The values of the replica identity, after an update. None without one.
         old: The values that the server sent of the row before it.
