@@ -15,8 +15,7 @@ from walrow._core import UNCHANGED
 from walrow._lsn import Lsn
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, Number
-from walrow.cli.frame_filter import FrameFilter
-from walrow.cli.frame_lines import FrameLines, clock, fact_of, is_clock
+from walrow.cli.frames import FrameFilter, FrameLines, clock, fact_of, is_clock
 from walrow.cli.places import say_time
 from walrow.cli.terminal import printable
 from walrow.typing import Frame
