@@ -21,12 +21,13 @@ from walrow._options import DURATION, Option
 from walrow._results import counted
 from walrow._waiting import pause
 from walrow.cli.arguments import (
-    TEXT,
     OrByFile,
     Value,
+    as_json,
     library_option,
     options_of,
     pairs,
+    repeatable,
 )
 from walrow.cli.places import resolved
 from walrow.cli.source import is_quiet, quiet
@@ -56,24 +57,20 @@ from walrow.log import Log
     help="Apply again and again, with this pause, until it is stopped. It goes on if other "
     "writers were first.",
 )
-@click.option(
+@repeatable(
     "--conf",
     "settings",
-    multiple=True,
-    type=TEXT,
     metavar="NAME=VALUE",
     help="A setting of Spark, such as spark.jars.packages. Repeatable.",
 )
-@click.option(
+@repeatable(
     "--storage-option",
     "storage",
-    multiple=True,
-    type=TEXT,
     metavar="NAME=VALUE",
     help="Without Spark: an option of the target's object store, as deltalake takes it, such as "
     "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@as_json("Print what was done as JSON.")
 @library_option("columns")
 @library_option("types")
 @library_option("unrepresentable")

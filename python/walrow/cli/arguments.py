@@ -372,6 +372,18 @@ _SHARED = {
 }
 
 
+def repeatable(flag: str, name: str, *, metavar: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click
+    """Declares an option of texts."""
+    return click.option(
+        flag, name, type=TEXT, multiple=True, metavar=metavar, help=help
+    )
+
+
+def as_json(help: str) -> Callable[[F], F]:  # noqa: A002 - as click
+    """Declares the option `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help=help)
+
+
 def _sequence(
     _context: click.Context, _parameter: click.Parameter, items: Sequence[str]
 ) -> Sequence[str] | None:

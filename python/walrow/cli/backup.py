@@ -15,7 +15,7 @@ from walrow import backup as of_python
 from walrow._backup.base.options import BackupOptions
 from walrow._backup.wal.options import WalOptions
 from walrow._results import counted
-from walrow.cli.arguments import TEXT, Commands, options_of
+from walrow.cli.arguments import TEXT, Commands, as_json, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import byte_progress, is_quiet, quiet
 from walrow.cli.states import Notes, print_state
@@ -70,9 +70,7 @@ def _moved(
     default=True,
     help="The server does not check the checksums of pages.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print what was taken as a JSON object."
-)
+@as_json("Print what was taken as a JSON object.")
 @quiet
 def base(*, dsn: str, as_json: bool, **options: Any) -> None:
     """Takes a base backup of a server into a directory, or with --to - as one tar to stdout.
@@ -142,7 +140,7 @@ _PARTS = 2
 @backup.command()
 @dsn
 @options_of(WalOptions, "conninfo")
-@click.option("--json", "as_json", is_flag=True, help="Print the state as JSON lines.")
+@as_json("Print the state as JSON lines.")
 @quiet
 def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     """Receives WAL into a directory, until it is stopped.

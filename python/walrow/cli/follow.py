@@ -18,7 +18,7 @@ from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._sources.logs import is_named
 from walrow.cli import connection
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, pairs
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, as_json, pairs, repeatable
 from walrow.cli.decode import require_pyarrow
 from walrow.cli.places import resolved
 from walrow.cli.source import is_quiet, quiet
@@ -32,20 +32,16 @@ from walrow.typing import ChangesOptions
 @click.command()
 @click.argument("log", required=False, metavar="[LOG]")
 @connection.optional_dsn
-@click.option(
+@repeatable(
     "--publication",
     "publications",
-    type=TEXT,
-    multiple=True,
     metavar="NAME",
     help="With --dsn: a publication. Repeatable. Default: a new one of the tables, which is "
     "dropped at the end.",
 )
-@click.option(
+@repeatable(
     "--table",
     "tables",
-    type=TEXT,
-    multiple=True,
     metavar="TABLE",
     help="Only this table: orders, public.orders. Repeatable.",
 )
@@ -64,7 +60,7 @@ from walrow.typing import ChangesOptions
     help="With a LOG: begin after the transactions up to this LSN, or with the first one that was "
     "committed after this time: -5m, today. Default: the end of the log.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@as_json("Print one JSON object per line.")
 @click.option("--full", is_flag=True, help="Do not shorten lines on a terminal.")
 @quiet
 def follow(

@@ -16,7 +16,7 @@ from walrow._receive.receiving import receive as receive_into_log
 from walrow._results import counted
 from walrow._waiting import StopEvent
 from walrow.cli import log_options
-from walrow.cli.arguments import OrByFile, options_of
+from walrow.cli.arguments import OrByFile, as_json, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.states import Notes, print_state
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     "Repeatable. Default: everything is kept.",
 )
 @log_options.forget_after
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the state as JSON, line by line."
-)
+@as_json("Print the state as JSON, line by line.")
 @quiet
 def receive(
     *,

@@ -16,6 +16,7 @@ from walrow._run.reading import read
 from walrow._run.records import RunFolder
 from walrow._run.supervisor import Restarts
 from walrow.cli import grid
+from walrow.cli.arguments import as_json
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import print_json, say
 from walrow.errors import Error, OptionError
@@ -33,7 +34,7 @@ from walrow.errors import Error, OptionError
     is_flag=True,
     help="End when all that is committed by now is in the targets.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, line by line.")
+@as_json("Print JSON, line by line.")
 @quiet
 def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     """Receives a server's changes into a log, and keeps a target for each table.

@@ -11,12 +11,13 @@ import click
 from walrow._results import counted
 from walrow._run.status import Status, status_of
 from walrow.cli import grid
+from walrow.cli.arguments import as_json
 from walrow.cli.terminal import print_json, printable
 
 
 @click.command()
 @click.argument("directory", metavar="LOG")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@as_json("Print one JSON object.")
 def status(*, directory: str, as_json: bool) -> None:
     """Shows the state of a log, its receiver, readers, tables and targets.
 
