@@ -41,6 +41,7 @@ from walrow._run.supervisor import (
     due,
     on,
 )
+from walrow._waiting import LONGEST_SECONDS
 from walrow._workers import in_background
 from walrow.errors import OptionError
 
@@ -122,7 +123,7 @@ class Parent:
             if left <= 0:
                 return Ticked()
             try:
-                number = self._signals.get(timeout=min(left, _LONGEST_SECONDS))
+                number = self._signals.get(timeout=min(left, LONGEST_SECONDS))
             except queue.Empty:
                 continue
             if number != signal.SIGCHLD:
@@ -185,13 +186,7 @@ class Parent:
         self._folder.note(part, Failure(about=part, text=text))
 
 
-_PASSED = [
-    it
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if (it := getattr(signal, name, None)) is not None
-]
-#: A lock cannot be waited for without an end that is a number.
-_LONGEST_SECONDS = 86_400.0
+_PASSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def from_parent(path: Path) -> Loaded:

@@ -416,25 +416,22 @@ def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
     """Names the transactions that the capture leaves open."""
     shown = [
         f"{each['xid']}" if each["gid"] is None else f"{each['xid']} ({each['gid']})"
-        for each in transactions[:_MOST_NAMES]
+        for each in transactions
     ]
-    if more := len(transactions) - len(shown):
-        shown.append(f"{more:,} more")
     return (
         f"{counted(len(transactions), 'transaction')} of the capture neither committed nor "
-        f"rolled back: {', '.join(shown)}"
+        f"rolled back: {_first(shown)}"
     )
 
 
 def _unresolved(types: Sequence[UnresolvedType]) -> str:
     """Names the columns that have unknown types."""
-    shown = [
-        f"{each.table}.{each.column} (type {each.type_oid})"
-        for each in types[:_MOST_NAMES]
-    ]
-    if more := len(types) - len(shown):
-        shown.append(f"{more:,} more")
-    return ", ".join(shown)
+    return _first([f"{it.table}.{it.column} (type {it.type_oid})" for it in types])
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join([*names[:_MOST_NAMES], *([f"{more:,} more"] if more > 0 else [])])
 
 
 _MOST_NAMES = 5

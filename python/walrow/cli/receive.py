@@ -6,13 +6,15 @@ import contextlib
 import datetime as dt
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from walrow._log.retention import Retention
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
+from walrow._receive.status import Status
 from walrow._results import counted
 from walrow._waiting import StopEvent
 from walrow.cli import log_options
@@ -22,13 +24,6 @@ from walrow.cli.source import is_quiet, quiet
 from walrow.cli.states import Notes, print_state
 from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import printable, say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.live import Live
-
-    from walrow._receive.status import Status
 
 
 @click.command(cls=OrByFile, by_file="receive_by_file")
@@ -107,7 +102,7 @@ def _shown(*, as_json: bool) -> Iterator[Any]:
 class _Lines(Notes):
     """Keeps a line up to date. Problems stay above it."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Any) -> None:
         super().__init__()
         self._live = live
         self._rate = _Rate()

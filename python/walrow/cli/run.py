@@ -91,16 +91,9 @@ def _say(restart: Restarts, *, as_json: bool) -> None:
         return
     how = f"signal {-restart.code}" if restart.code < 0 else f"code {restart.code}"
     say(
-        f"walrow run: {restart.part.value} has ended with {how}, for the "
-        f"{_ordinal(restart.ended)} time. It starts again in {restart.pause:g} seconds"
+        f"walrow run: {restart.part.value} has ended with {how}, "
+        f"{counted(restart.ended, 'time')} in a row. It starts again in {restart.pause:g} seconds"
     )
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    if number % 100 in _TEENS:
-        ending = "th"
-    return f"{number}{ending}"
 
 
 def _check(loaded: Loaded, *, as_json: bool) -> None:
@@ -160,6 +153,3 @@ def _refuse(checked: Checked) -> None:
     for problem in checked.problems[1:]:
         say(f"walrow: {problem}")
     raise OptionError(checked.problems[0])
-
-
-_TEENS = (11, 12, 13)
