@@ -41,7 +41,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON has them: LSNs, times and paths are texts."""
-        return {name: as_json(getattr(self, name)) for name in _names(type(self))}
+        names = [it.name for it in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return {name: as_json(getattr(self, name)) for name in names}
 
     def _row(self) -> dict[str, Any]:
         """The cells of this result in a table of several, by column."""
@@ -99,10 +100,6 @@ def aligned(
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         yield "  ".join(cells).rstrip()
-
-
-def _names(cls: Any) -> list[str]:
-    return [each.name for each in dataclasses.fields(cls)]
 
 
 def as_json(value: Any) -> Any:

@@ -23,6 +23,7 @@ No exception contains a user's data. If other options avoid the error, `remedies
 from __future__ import annotations
 
 import builtins
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
 
 from walrow._late import listed
@@ -151,10 +152,6 @@ def _literal(value: str | int | tuple[str, ...]) -> str:
     return f'"{"".join(characters)}"'
 
 
-def _rebuild(kind: type[Error], reason: str, attributes: dict[str, Any]) -> Error:
-    return kind(reason, **attributes)
-
-
 def _first(*, default: Any, kw_only: bool) -> Any:  # noqa: ARG001 - for type checkers
     return default
 
@@ -201,7 +198,8 @@ class Error(_Declared):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the parts of the text and the attributes."""
         attributes = dict(self.__dict__)
-        return _rebuild, (type(self), attributes.pop("reason"), attributes)
+        reason = attributes.pop("reason")
+        return partial(type(self), **attributes), (reason,)
 
 
 class DecodeError(Error, ValueError):

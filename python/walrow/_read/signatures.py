@@ -69,17 +69,13 @@ def _sign(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=default,
-            annotation=_text(types[name]),
+            # As it is written: a TypedDict wraps it.
+            annotation=types[name].__forward_arg__,
         )
         for name, default in OPTIONS.items()
         if name in types
     ]
     target.__signature__ = signature.replace(parameters=own)
-
-
-def _text(annotation: Any) -> str:
-    """The annotation as it is written: a TypedDict wraps it."""
-    return str(getattr(annotation, "__forward_arg__", annotation))
 
 
 _of_decoders = [

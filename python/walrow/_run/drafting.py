@@ -62,7 +62,8 @@ def draft(dsn: str, server: Server) -> Draft:
         "[source]",
         "# No password: PGPASSFILE, a service or PGPASSWORD have it.",
         f"dsn = {_toml(_conninfo(kept))}",
-        f"slot = {_toml(_slot(name))}",
+        # A slot's name may have 63 of these characters.
+        f"slot = {_toml(name[:63])}",
         f"publications = [{_toml(publication)}]",
         "create = true",
         "",
@@ -121,11 +122,6 @@ def _sql(name: str) -> str:
     if re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         return name
     return '"' + name.replace('"', '""') + '"'
-
-
-def _slot(name: str) -> str:
-    """A slot's name may have 63 of these characters."""
-    return name[:63]
 
 
 def _pattern(table: Table) -> str:

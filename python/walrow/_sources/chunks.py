@@ -631,13 +631,10 @@ def _refuse(source: Any) -> None:
         )
         raise OptionError(text)
     if hasattr(source, "cursor") and not hasattr(source, "__iter__"):
-        kind = "asynchronous connection" if _is_async(source) else "connection"
+        is_async = "async" in type(source).__name__.lower()
+        kind = "asynchronous connection" if is_async else "connection"
         text = f"the source is a database {kind}: {_CONNECT}"
         raise OptionError(text)
-
-
-def _is_async(source: Any) -> bool:
-    return "async" in type(source).__name__.lower()
 
 
 _CONNECT = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from walrow._core import Batch, Reader
+from walrow._late import library
 from walrow._read.schemas import schema_of_all
 from walrow._read.starts import start_in_capture
 from walrow._results import counted
@@ -21,7 +22,6 @@ from walrow.cli.places import resolved, say_time
 from walrow.cli.terminal import say
 from walrow.errors import (
     Error,
-    OptionError,
     ReplicationError,
     SchemaError,
     UnfinishedError,
@@ -439,11 +439,7 @@ _MOST_NAMES = 5
 
 def require_pyarrow() -> None:
     """Refuses to run without pyarrow."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        text = "decode needs pyarrow: pip install 'walrow[cli]'"
-        raise OptionError(text) from None
+    library("pyarrow", "decode needs pyarrow: pip install 'walrow[cli]'")
 
 
 def _is_directory(to: str) -> bool:

@@ -91,10 +91,6 @@ def _float(text: str) -> float | str:
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def _decimals(array: pa.Array) -> list[Any]:
-    return _each(array.to_pylist(), lambda value: format(value, "f"))
-
-
 def _binary(array: pa.Array) -> list[Any]:
     return _each(array.to_pylist(), lambda value: "\\x" + value.hex())
 
@@ -137,10 +133,6 @@ def _intervals(array: pa.Array) -> list[Any]:
     )
 
 
-def _durations(array: pa.Array) -> list[Any]:
-    return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
-
-
 def _lists(array: pa.Array) -> list[Any]:
     items = iter(values(pc.list_flatten(array)))
     lengths = pc.list_value_length(array).to_pylist()
@@ -168,15 +160,11 @@ def _maps(array: pa.Array) -> list[Any]:
     ]
 
 
-def _dictionaries(array: pa.Array) -> list[Any]:
-    return values(array.dictionary_decode())
-
-
 _CONVERTERS: list[
     tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list[Any]]]
 ] = [
     (types.is_floating, _floats),
-    (types.is_decimal, _decimals),
+    (types.is_decimal, lambda it: _each(it.to_pylist(), "{:f}".format)),
     (types.is_binary, _binary),
     (types.is_large_binary, _binary),
     (types.is_binary_view, _binary),
@@ -185,13 +173,13 @@ _CONVERTERS: list[
     (types.is_time, _times),
     (types.is_timestamp, _timestamps),
     (types.is_interval, _intervals),
-    (types.is_duration, _durations),
+    (types.is_duration, lambda it: it.cast(pa.int64()).to_pylist()),
     (types.is_list, _lists),
     (types.is_large_list, _lists),
     (types.is_fixed_size_list, _lists),
     (types.is_struct, _structs),
     (types.is_map, _maps),
-    (types.is_dictionary, _dictionaries),
+    (types.is_dictionary, lambda it: values(it.dictionary_decode())),
 ]
 
 _DAY = 86_400 * 10**9
