@@ -228,7 +228,8 @@ class Applier:
         jobs: dict[Engine, list[Job]] = {}
         for claim in claims:
             try:
-                job = _job(targets[claim.at], claim)
+                engine = engine_of(targets[claim.at])
+                job = Job(claim, engine, options_of(targets[claim.at], engine))
             except BaseException as error:
                 self._take(reports, claim, failure_of(error))
             else:
@@ -415,16 +416,6 @@ class _Asked:
 
     again: float
     pause: float
-
-
-def _job(target: Target, claim: Claim) -> Job:
-    """The call that applies a table.
-
-    Raises:
-        OptionError: No engine can write the target.
-    """
-    engine = engine_of(target)
-    return Job(claim, engine, options_of(target, engine))
 
 
 def engine_of(target: Target) -> Engine:

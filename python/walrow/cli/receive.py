@@ -16,6 +16,7 @@ from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._receive.status import Status
 from walrow._results import counted
+from walrow._run.supervisor import LEFT
 from walrow._waiting import StopEvent
 from walrow.cli import log_options
 from walrow.cli.arguments import OrByFile, as_json, options_of
@@ -79,7 +80,7 @@ def receive(
     for each in received.left:
         say(f"walrow: the log lacks {printable(str(each))}")
     if received.left:
-        raise click.exceptions.Exit(_LEFT)
+        raise click.exceptions.Exit(LEFT)
 
 
 @contextlib.contextmanager
@@ -150,7 +151,3 @@ def _line(status: Status, rate: _Rate) -> str:
     if status.kept_bytes is not None:
         parts.append(f"the slot keeps {status.kept_bytes / 1e6:,.0f} MB of WAL")
     return " · ".join(parts)
-
-
-#: The exit code of --until now if something is left.
-_LEFT = 5

@@ -7,14 +7,12 @@ import click
 from walrow import postgres
 from walrow._postgres.connecting import without_timeouts
 from walrow.cli import grid
-from walrow.cli.arguments import TEXT, Commands
+from walrow.cli.arguments import TEXT, Commands, as_json
 from walrow.cli.connection import connected, connected_for_replication, dsn
 from walrow.cli.terminal import print_json, say
 from walrow.errors import OptionError
 
-_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per slot."
-)
+_json = as_json("Print one JSON object per slot.")
 
 
 @click.group(cls=Commands)

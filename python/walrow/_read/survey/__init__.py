@@ -24,8 +24,6 @@ from walrow._results import counted
 from walrow._sources.chunks import Chunks
 from walrow.typing import Source
 
-__all__ = ["Column", "Commit", "Ddl", "Note", "Table", "Tables", "Version", "tables"]
-
 
 def tables(
     source: Source,
