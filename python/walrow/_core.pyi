@@ -1,7 +1,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import Signature
-from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, Unpack, final
 
 from walrow._lsn import Lsn
 from walrow._sources.log_objects import LogStore
@@ -816,6 +816,21 @@ class Counts:
     def result(self) -> dict[str, dict[str, int]]: ...
     def names(self) -> dict[str, dict[str, str]]: ...
 
+class _NetOptions(TypedDict, total=False):
+    start: Lsn | int | str | None
+    end: At | None
+    keys: Sequence[str] | None
+    text_keys: Sequence[str]
+    deletes: str
+    truncates: str
+    columns: str
+    more: Sequence[str]
+    nullable: Sequence[str]
+    never_sent: str
+    allows_altered: bool
+    spool_memory: int | None
+    spool_directory: str | os.PathLike[str] | None
+
 @final
 class LogDirectory:
     def __new__(
@@ -859,38 +874,12 @@ class LogDirectory:
     def net(
         self,
         table: TableName,
-        *,
-        start: Lsn | int | str | None = None,
-        end: At | None = None,
-        keys: Sequence[str] | None = None,
-        text_keys: Sequence[str] = ...,
-        deletes: str = "apply",
-        truncates: str = "apply",
-        columns: str = "last",
-        more: Sequence[str] = ...,
-        nullable: Sequence[str] = ...,
-        never_sent: str = "error",
-        allows_altered: bool = False,
-        spool_memory: int | None = None,
-        spool_directory: str | os.PathLike[str] | None = None,
+        **options: Unpack[_NetOptions],
     ) -> LogRows: ...
     def net_part(
         self,
         table: TableName,
-        *,
-        start: Lsn | int | str | None = None,
-        end: At | None = None,
-        keys: Sequence[str] | None = None,
-        text_keys: Sequence[str] = ...,
-        deletes: str = "apply",
-        truncates: str = "apply",
-        columns: str = "last",
-        more: Sequence[str] = ...,
-        nullable: Sequence[str] = ...,
-        never_sent: str = "error",
-        allows_altered: bool = False,
-        spool_memory: int | None = None,
-        spool_directory: str | os.PathLike[str] | None = None,
+        **options: Unpack[_NetOptions],
     ) -> NetPart: ...
     def net_parts(
         self, tables: Sequence[tuple[int, Mapping[str, Any]]]
@@ -1006,19 +995,7 @@ class NetJoin:
         parts: Sequence[tuple[int, bytes | bytearray | memoryview]],
         *,
         whole: bool = False,
-        start: Lsn | int | str | None = None,
-        end: At | None = None,
-        keys: Sequence[str] | None = None,
-        text_keys: Sequence[str] = ...,
-        deletes: str = "apply",
-        truncates: str = "apply",
-        columns: str = "last",
-        more: Sequence[str] = ...,
-        nullable: Sequence[str] = ...,
-        never_sent: str = "error",
-        allows_altered: bool = False,
-        spool_memory: int | None = None,
-        spool_directory: str | os.PathLike[str] | None = None,
+        **options: Unpack[_NetOptions],
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...

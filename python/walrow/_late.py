@@ -49,6 +49,16 @@ def _import(place: str) -> ModuleType:
         raise ModuleNotFoundError(text, name="psycopg") from None
 
 
+def is_there(package: str) -> bool:
+    """Whether a package can be imported."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(package) is not None
+    except ValueError:
+        return False
+
+
 def require(*packages: str, part: str) -> None:
     """Imports the packages that `walrow.spark` or another part needs.
 
@@ -56,10 +66,14 @@ def require(*packages: str, part: str) -> None:
         ModuleNotFoundError: One is not installed. The text says how to install it.
     """
     for name in packages:
-        try:
-            import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            text = f"walrow.{part} needs {name}: pip install 'walrow[{part}]'"
-            raise ModuleNotFoundError(text, name=name) from None
+        library(name, f"walrow.{part} needs {name}: pip install 'walrow[{part}]'")
+
+
+def library(name: str, text: str) -> ModuleType:
+    """Imports a package. `text` is the error if it is not installed."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ModuleNotFoundError(text, name=name) from None

@@ -127,12 +127,7 @@ class Option(Generic[In, Out]):
         instance.__dict__[self.name] = self.parse(value)
 
     def but(self, text: str = "", *, kind: Kind | None = None) -> Option[In, Out]:
-        """The same option for another list.
-
-        Args:
-            text: The text for that list. Default: the same.
-            kind: The values that it takes there. Default: the same.
-        """
+        """The same option for another list."""
         other = copy.copy(self)
         other.text, other.kind = text or self.text, kind or self.kind
         return other
@@ -144,10 +139,6 @@ class Option(Generic[In, Out]):
 
     def parse(self, value: Any, name: str | None = None) -> Any:
         """Reads and checks a value.
-
-        Args:
-            value: As the caller writes it.
-            name: The option's name in errors.
 
         Raises:
             OptionError: It is no value of the option.
@@ -236,16 +227,9 @@ def takes(
 
 
 def _signature(cls: Any, function: Callable[..., Any]) -> inspect.Signature:
-    named = {each.name: each.kw_only for each in dataclasses.fields(cls)}
+    made = inspect.signature(cls).parameters
     parameters = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY
-            if named[name]
-            else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if each.is_required else each.default,
-            annotation=each.written,
-        )
+        made[name].replace(annotation=each.written)
         for name, each in declared(cls).items()
     ]
     return inspect.Signature(
@@ -288,28 +272,19 @@ def choice(words: Any) -> Kind:
     return Kind(f"Literal[{', '.join(map(repr, texts))}]", parse, texts)
 
 
-def _of(type_: type, words: str) -> Callable[[Any, str], Any]:
-    """Takes the values of a type."""
-
-    def parse(value: object, name: str) -> object:
-        if isinstance(value, type_) and (type_ is bool or not isinstance(value, bool)):
-            return value
-        text = f"{name} must be {words}, not {type(value).__name__}"
-        raise OptionError(text)
-
-    return parse
-
-
 def of_kind(kind: str, is_one: Callable[[Any], bool], words: str) -> Kind:
     """The values that a test accepts. `words` describe the values."""
 
     def parse(value: Any, name: str) -> Any:
         if is_one(value):
             return value
-        text = f"{name} must be {words}, not {type(value).__name__}"
-        raise OptionError(text)
+        raise _wrong(name, words, value)
 
     return Kind(kind, parse)
+
+
+def _wrong(name: str, words: str, value: object) -> OptionError:
+    return OptionError(f"{name} must be {words}, not {type(value).__name__}")
 
 
 def called(kind: str) -> Kind:
@@ -347,21 +322,19 @@ def _is_table(value: object) -> bool:
 
 
 def _mapping(value: Any, name: str) -> Any:
-    text = f"{name} must be names with their values, all of them texts"
+    words = "names with their values, all of them texts"
     if not isinstance(value, Mapping):
-        text += f", not {type(value).__name__}"
-    elif all(isinstance(it, str) for pair in value.items() for it in pair):
+        raise _wrong(name, words, value)
+    if all(isinstance(it, str) for pair in value.items() for it in pair):
         return value
+    text = f"{name} must be {words}"
     raise OptionError(text)
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else listed(value)
     if names is None or not all(isinstance(it, str) for it in names):
-        text = (
-            f"{name} must be a name or a sequence of names, not {type(value).__name__}"
-        )
-        raise OptionError(text)
+        raise _wrong(name, "a name or a sequence of names", value)
     if not all(names):
         text = f"{name} has an empty name: leave it out, or name one"
         raise OptionError(text)
@@ -370,8 +343,7 @@ def _names(value: Any, name: str) -> tuple[str, ...]:
 
 def _path(value: Any, name: str) -> Path:
     if not isinstance(value, str | os.PathLike):
-        text = f"{name} must be a path, not {type(value).__name__}"
-        raise OptionError(text)
+        raise _wrong(name, "a path", value)
     found = in_file_system(os.fspath(value), name)
     if is_conninfo(found):
         text = f"{name} is a connection string or a URL, and must be a local path, as in ./run=5"
@@ -382,10 +354,6 @@ def _path(value: Any, name: str) -> Path:
 
 def in_file_system(path: str | bytes, name: str) -> str:
     """The text of a path that a file system can have.
-
-    Args:
-        path: The path, as `os.fspath` returns it.
-        name: The name of the option, for the error.
 
     Raises:
         OptionError: It is empty, or has a character that no path has.
@@ -412,9 +380,11 @@ def _lsn(value: object, name: str) -> Lsn:
     raise OptionError(text)
 
 
-FLAG = Kind("bool", _of(bool, "True or False"))
-NUMBER = Kind("int", _of(int, "a number"))
-TEXT = Kind("str", _of(str, "a text"))
+FLAG = of_kind("bool", lambda it: isinstance(it, bool), "True or False")
+NUMBER = of_kind(
+    "int", lambda it: isinstance(it, int) and not isinstance(it, bool), "a number"
+)
+TEXT = of_kind("str", lambda it: isinstance(it, str), "a text")
 #: One name or several.
 NAMES = Kind("str | Sequence[str]", _names, metavar="NAME")
 COLUMNS = NAMES._replace(metavar="COLUMN")

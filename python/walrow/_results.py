@@ -18,7 +18,7 @@ import datetime as dt
 import enum
 import html
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
 from walrow._lsn import Lsn
@@ -41,7 +41,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON has them: LSNs, times and paths are texts."""
-        return {name: as_json(getattr(self, name)) for name in _names(type(self))}
+        names = [it.name for it in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return {name: as_json(getattr(self, name)) for name in names}
 
     def _row(self) -> dict[str, Any]:
         """The cells of this result in a table of several, by column."""
@@ -88,8 +89,17 @@ def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> 
     )
 
 
-def _names(cls: Any) -> list[str]:
-    return [each.name for each in dataclasses.fields(cls)]
+def aligned(
+    rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
+) -> Iterator[str]:
+    """Rows of text as lines with columns. `numbers` are those that are right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if at in numbers else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
 
 
 def as_json(value: Any) -> Any:

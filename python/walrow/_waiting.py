@@ -84,7 +84,7 @@ class Waiter:
             The descriptors that are ready.
         """
         self.was_woken = False
-        seconds = min(until - time.monotonic(), _LONGEST_SECONDS)
+        seconds = min(until - time.monotonic(), LONGEST_SECONDS)
         ready = {key.fd for key, _ in self._selector.select(max(seconds, 0.0))}
         if self._ear.fileno() in ready:
             ready.discard(self._ear.fileno())
@@ -141,4 +141,4 @@ class StopEvent(threading.Event):
 
 _DRAINED_BYTES = 4096
 #: The longest wait of one system call. A longer or endless wait needs several.
-_LONGEST_SECONDS = 86_400.0
+LONGEST_SECONDS = 86_400.0

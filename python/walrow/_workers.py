@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from walrow._waiting import LONGEST_SECONDS
+
 T = TypeVar("T")
 
 
@@ -148,7 +150,7 @@ def answered(
     answer.add_done_callback(lambda _: has_come.set())
     while not answer.done() and (left := end - time.monotonic()) > 0:
         if is_stopped is None:
-            has_come.wait(min(left, _LONGEST_SECONDS))
+            has_come.wait(min(left, LONGEST_SECONDS))
         elif is_stopped():
             break
         else:
@@ -165,5 +167,3 @@ _CURRENT: contextvars.ContextVar[Crew | None] = contextvars.ContextVar(
     "walrow_crew", default=None
 )
 _STOP_SECONDS = 0.1
-#: A lock cannot be waited for without an end that is a number.
-_LONGEST_SECONDS = 86_400.0

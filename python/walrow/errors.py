@@ -23,7 +23,8 @@ No exception contains a user's data. If other options avoid the error, `remedies
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
 
 from walrow._late import listed
 
@@ -151,11 +152,16 @@ def _literal(value: str | int | tuple[str, ...]) -> str:
     return f'"{"".join(characters)}"'
 
 
-def _rebuild(kind: type[Error], reason: str, attributes: dict[str, Any]) -> Error:
-    return kind(reason, **attributes)
+def _first(*, default: Any, kw_only: bool) -> Any:  # noqa: ARG001 - for type checkers
+    return default
 
 
-class Error(Exception):
+@dataclass_transform(kw_only_default=True, field_specifiers=(_first,))
+class _Declared(Exception):  # noqa: N818 - not an error itself
+    """An exception whose class attributes are the keyword arguments of its class."""
+
+
+class Error(_Declared):
     """Base class of all errors of walrow.
 
     The text is the reason, then the remedies behind the advice, then the place.
@@ -167,24 +173,13 @@ class Error(Exception):
         place: The place in the stream, in words.
     """
 
-    reason: str
-    remedies: tuple[Remedy, ...]
-    advice: str
-    place: str | None
+    reason: str = _first(default="", kw_only=False)
+    remedies: tuple[Remedy, ...] = ()
+    advice: str = "; choose "
+    place: str | None = None
 
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        remedies: tuple[Remedy, ...] = (),
-        advice: str = "; choose ",
-        place: str | None = None,
-        **attributes: Any,
-    ) -> None:
+    def __init__(self, reason: str = "", **attributes: Any) -> None:
         self.reason = reason
-        self.remedies = remedies
-        self.advice = advice
-        self.place = place
         self.__dict__.update(attributes)
         super().__init__(self.spelled(str))
 
@@ -203,7 +198,8 @@ class Error(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the parts of the text and the attributes."""
         attributes = dict(self.__dict__)
-        return _rebuild, (type(self), attributes.pop("reason"), attributes)
+        reason = attributes.pop("reason")
+        return partial(type(self), **attributes), (reason,)
 
 
 class DecodeError(Error, ValueError):
@@ -218,35 +214,12 @@ class DecodeError(Error, ValueError):
         column: The column.
     """
 
-    offset: int | None
-    lsn: Lsn | None
-    message: str | None
-    field: str | None
-    table: str | None
-    column: str | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        offset: int | None = None,
-        lsn: Lsn | None = None,
-        message: str | None = None,
-        field: str | None = None,
-        table: str | None = None,
-        column: str | None = None,
-        **attributes: Any,
-    ) -> None:
-        super().__init__(
-            reason,
-            offset=offset,
-            lsn=lsn,
-            message=message,
-            field=field,
-            table=table,
-            column=column,
-            **attributes,
-        )
+    offset: int | None = None
+    lsn: Lsn | None = None
+    message: str | None = None
+    field: str | None = None
+    table: str | None = None
+    column: str | None = None
 
 
 class UnrepresentableError(DecodeError):
@@ -265,18 +238,8 @@ class UnfinishedError(Error):
         position: The end LSN of the last complete transaction, as a `walrow.Lsn`.
     """
 
-    offset: int | None
-    position: Lsn | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        offset: int | None = None,
-        position: Lsn | None = None,
-        **attributes: Any,
-    ) -> None:
-        super().__init__(reason, offset=offset, position=position, **attributes)
+    offset: int | None = None
+    position: Lsn | None = None
 
 
 class SchemaError(Error, ValueError):
@@ -287,18 +250,8 @@ class SchemaError(Error, ValueError):
         column: The column.
     """
 
-    table: str | None
-    column: str | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        table: str | None = None,
-        column: str | None = None,
-        **attributes: Any,
-    ) -> None:
-        super().__init__(reason, table=table, column=column, **attributes)
+    table: str | None = None
+    column: str | None = None
 
 
 class OptionError(Error, ValueError):
@@ -314,22 +267,9 @@ class SettingError(Error, ValueError):
         wanted: The required value.
     """
 
-    setting: str | None
-    value: str | None
-    wanted: str | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        setting: str | None = None,
-        value: str | None = None,
-        wanted: str | None = None,
-        **attributes: Any,
-    ) -> None:
-        super().__init__(
-            reason, setting=setting, value=value, wanted=wanted, **attributes
-        )
+    setting: str | None = None
+    value: str | None = None
+    wanted: str | None = None
 
 
 class SpoolError(Error):
@@ -342,12 +282,7 @@ class SpoolError(Error):
             disk.
     """
 
-    errno: int | None
-
-    def __init__(
-        self, reason: str = "", *, errno: int | None = None, **attributes: Any
-    ) -> None:
-        super().__init__(reason, errno=errno, **attributes)
+    errno: int | None = None
 
 
 class TimeoutError(Error, builtins.TimeoutError):  # noqa: A001 - it is one
@@ -385,25 +320,11 @@ class LogError(Error):
             has noticed that the table needs a load.
     """
 
-    code: str | None
-    file: str | None
-    errno: int | None
-    table: str | None
-    lsn: Lsn | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        code: str | None = None,
-        file: str | None = None,
-        errno: int | None = None,
-        table: str | None = None,
-        lsn: Lsn | None = None,
-        **attributes: Any,
-    ) -> None:
-        attributes |= {"code": code, "file": file, "errno": errno}
-        super().__init__(reason, table=table, lsn=lsn, **attributes)
+    code: str | None = None
+    file: str | None = None
+    errno: int | None = None
+    table: str | None = None
+    lsn: Lsn | None = None
 
 
 class ApplyError(Error):
@@ -429,25 +350,11 @@ class ApplyError(Error):
         lsn: The LSN in the log.
     """
 
-    code: str | None
-    table: str | None
-    column: str | None
-    target: str | None
-    lsn: Lsn | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        code: str | None = None,
-        table: str | None = None,
-        column: str | None = None,
-        target: str | None = None,
-        lsn: Lsn | None = None,
-        **attributes: Any,
-    ) -> None:
-        attributes |= {"code": code, "table": table, "column": column}
-        super().__init__(reason, target=target, lsn=lsn, **attributes)
+    code: str | None = None
+    table: str | None = None
+    column: str | None = None
+    target: str | None = None
+    lsn: Lsn | None = None
 
 
 class BackupError(Error):
@@ -467,21 +374,9 @@ class BackupError(Error):
             disk.
     """
 
-    code: str | None
-    path: str | None
-    errno: int | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        code: str | None = None,
-        path: str | None = None,
-        errno: int | None = None,
-        **attributes: Any,
-    ) -> None:
-        attributes |= {"code": code, "path": path, "errno": errno}
-        super().__init__(reason, **attributes)
+    code: str | None = None
+    path: str | None = None
+    errno: int | None = None
 
 
 class ReplicationError(Error):
@@ -499,35 +394,12 @@ class ReplicationError(Error):
         position: The end LSN of the last complete transaction in it, as a `walrow.Lsn`.
     """
 
-    sqlstate: str | None
-    slot: str | None
-    publication: str | None
-    hint: str | None
-    offset: int | None
-    position: Lsn | None
-
-    def __init__(
-        self,
-        reason: str = "",
-        *,
-        sqlstate: str | None = None,
-        slot: str | None = None,
-        publication: str | None = None,
-        hint: str | None = None,
-        offset: int | None = None,
-        position: Lsn | None = None,
-        **attributes: Any,
-    ) -> None:
-        super().__init__(
-            reason,
-            sqlstate=sqlstate,
-            slot=slot,
-            publication=publication,
-            hint=hint,
-            offset=offset,
-            position=position,
-            **attributes,
-        )
+    sqlstate: str | None = None
+    slot: str | None = None
+    publication: str | None = None
+    hint: str | None = None
+    offset: int | None = None
+    position: Lsn | None = None
 
 
 class ConnectionLostError(ReplicationError):

@@ -43,8 +43,7 @@ from walrow._log.writer_options import WriterOptions
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
 from walrow._read import reading, schemas
-from walrow._read.option_values import read_values
-from walrow._read.signatures import with_options
+from walrow._read.signatures import read_values, with_options
 from walrow._results import Results, counted
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore

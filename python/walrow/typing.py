@@ -140,24 +140,34 @@ TableName: TypeAlias = str | tuple[str, str] | int
 Truncates: TypeAlias = Literal["apply", "ignore"]
 
 
-class SparkSchemaOptions(TypedDict, total=False):
-    """The options that determine the columns of batches, in Spark too."""
+class _ValueOptions(TypedDict, total=False):
+    """The options that determine values, and the memory that they take."""
 
     columns: Sequence[str] | None
     types: Mapping[str, ArrowSchemaExportable | str] | None
     unrepresentable: Policy | Mapping[str, Policy]
     catalog: Catalog | str | os.PathLike[str] | None
-    session: Mapping[str, str] | None
+    spool_memory: Size
+    spool_directory: str | os.PathLike[str] | None
+    message_limit: Size | None
+
+
+class _ChangeOptions(_ValueOptions, total=False):
+    """The options that choose changes and their metadata, too."""
+
     metadata: Sequence[str] | None
     metadata_prefix: str
     envelope: bool
     start: At | None
     end: At | None
+
+
+class SparkSchemaOptions(_ChangeOptions, total=False):
+    """The options that determine the columns of batches, in Spark too."""
+
+    session: Mapping[str, str] | None
     late_start: bool
     unfinished: Literal["error", "ignore"]
-    spool_memory: Size
-    spool_directory: str | os.PathLike[str] | None
-    message_limit: Size | None
 
 
 class SchemaOptions(SparkSchemaOptions, total=False):
@@ -185,42 +195,23 @@ class Options(SchemaOptions, SparkOptions, total=False):
     table: TableName | None
 
 
-class StateOptions(TypedDict, total=False):
+class StateOptions(_ValueOptions, total=False):
     """The options of `walrow.Log.state` and `walrow.Log.net`, besides their parameters."""
 
-    schema: ArrowSchemaExportable | None
-    columns: Sequence[str] | None
-    profile: Profile
-    types: Mapping[str, ArrowSchemaExportable | str] | None
-    unrepresentable: Policy | Mapping[str, Policy]
-    catalog: Catalog | str | os.PathLike[str] | None
     session: Mapping[str, str] | None
+    schema: ArrowSchemaExportable | None
+    profile: Profile
     batch_rows: int
     batch_bytes: Size
-    spool_memory: Size
-    spool_directory: str | os.PathLike[str] | None
-    message_limit: Size | None
 
 
-class ChangesOptions(TypedDict, total=False):
+class ChangesOptions(_ChangeOptions, total=False):
     """The options of `walrow.postgres.changes`, besides its parameters."""
 
     table: TableName | None
     tables: Sequence[TableName] | None
     schema: ArrowSchemaExportable | None
-    columns: Sequence[str] | None
     profile: Profile
-    types: Mapping[str, ArrowSchemaExportable | str] | None
-    unrepresentable: Policy | Mapping[str, Policy]
-    catalog: Catalog | str | os.PathLike[str] | None
-    metadata: Sequence[str] | None
-    metadata_prefix: str
-    envelope: bool
-    start: At | None
-    end: At | None
     missing_table: Literal["error", "ignore"]
     batch_rows: int
     batch_bytes: Size
-    spool_memory: Size
-    spool_directory: str | os.PathLike[str] | None
-    message_limit: Size | None

@@ -263,7 +263,7 @@ def test_threads_are_made_in_few_places() -> None:
         "_receive.askers",
         "_receive.loading",
         "_receive.log_thread",
-        "_run.child",
+        "_run.parent",
         "delta.threads",
     }
 
@@ -282,7 +282,7 @@ def test_few_modules_wait_by_themselves() -> None:
         "_postgres.locks",
         "_receive.loading",
         "_workers",
-        "cli.backup_wal",
+        "cli.backup",
         "cli.configured",
         "cli.stopping",
         "delta.threads",

@@ -19,12 +19,12 @@ from walrow._amounts import duration, size
 from walrow._log.retention import Retention
 from walrow._lsn import Lsn
 from walrow._receive.options import ReceiveOptions
+from walrow._run.config import json_schema
 from walrow._run.drafting import draft
 from walrow._run.matching import Table, claims, unmatched
 from walrow._run.plan import Facts, doubtful, plan
 from walrow._run.reading import parse, read
 from walrow._run.records import Recorded
-from walrow._run.schema import json_schema
 from walrow._run.server import Publication, Server
 from walrow.cli import configured
 from walrow.cli.app import cli

@@ -145,9 +145,7 @@ class Call:
                         f"{self.table.name}: column {field.name} is {kind} before the load that "
                         f"ends at {load}, and {field.type} after it"
                     )
-                    raise SchemaError(
-                        text, table=self.table.name, column=field.name, lsn=load
-                    )
+                    raise SchemaError(text, table=self.table.name, column=field.name)
         return applied
 
     def _loads(self, start: Lsn) -> list[int]:

@@ -12,7 +12,7 @@ from walrow._core import Catalog, LogWriter
 from walrow._log.writer_options import WriterOptions
 from walrow._lsn import Lsn
 from walrow._options import Kind, Option, called, choice, options, takes
-from walrow._read.option_values import catalog_of
+from walrow._read.signatures import catalog_of
 from walrow._results import Result, result
 from walrow._sources.chunks import Chunks
 from walrow.errors import LogError, UnfinishedError

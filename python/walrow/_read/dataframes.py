@@ -5,13 +5,13 @@ The rows are read before the library sees them, so that errors stay walrow's own
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from walrow._by_table import ByTable
+from walrow._late import library
 from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
@@ -180,10 +180,4 @@ def _unsupported_by_numpy(rows: Rows, table: Any) -> SchemaError:
 
 
 def _library(name: str, function: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        text = f"{function} needs {name}: pip install {name}"
-        raise ModuleNotFoundError(text, name=name) from None
+    return library(name, f"{function} needs {name}: pip install {name}")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import Literal, Unpack
 
-from walrow._core import Frames, Reader
+from walrow._core import Frames, Message, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
 from walrow._read.starts import start_of
 from walrow._sources.chunks import Chunks
 from walrow._sources.logs import part_of
-from walrow.typing import Options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Literal, Unpack
-
-    from walrow._core import Message
-    from walrow.typing import Source
+from walrow.typing import Options, Source
 
 
 @with_options(Options)

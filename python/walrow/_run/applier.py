@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.util
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +12,7 @@ from walrow._apply.engines import choose
 from walrow._apply.holding import reader_of
 from walrow._apply.items import Applied, Engine, Token
 from walrow._apply.many import failure_of
+from walrow._late import is_there
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
@@ -33,7 +32,6 @@ class Report:
 
     Attributes:
         table: The table, as `schema.name`.
-        target: The target.
         applied: The result. None if the call failed, or was not made.
         problem: Why the target is not current. None if it is.
         needs_load: Whether the problem is that the table needs a load.
@@ -50,12 +48,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a round.
-
-    Attributes:
-        reports: The tables that were due.
-        has_requested: Whether loads were requested.
-    """
+    """The outcome of a round."""
 
     reports: tuple[Report, ...] = ()
     has_requested: bool = False
@@ -235,7 +228,8 @@ class Applier:
         jobs: dict[Engine, list[Job]] = {}
         for claim in claims:
             try:
-                job = _job(targets[claim.at], claim)
+                engine = engine_of(targets[claim.at])
+                job = Job(claim, engine, options_of(targets[claim.at], engine))
             except BaseException as error:
                 self._take(reports, claim, failure_of(error))
             else:
@@ -424,16 +418,6 @@ class _Asked:
     pause: float
 
 
-def _job(target: Target, claim: Claim) -> Job:
-    """The call that applies a table.
-
-    Raises:
-        OptionError: No engine can write the target.
-    """
-    engine = engine_of(target)
-    return Job(claim, engine, options_of(target, engine))
-
-
 def engine_of(target: Target) -> Engine:
     """The engine that writes a target.
 
@@ -444,17 +428,9 @@ def engine_of(target: Target) -> Engine:
         target.engine,
         target.to,
         of_spark=[],
-        has_delta=_is_there("deltalake"),
-        has_spark=_is_there("pyspark"),
+        has_delta=is_there("deltalake"),
+        has_spark=is_there("pyspark"),
     ).engine
-
-
-@functools.cache
-def _is_there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:
-        return False
 
 
 def _recorded(

@@ -14,23 +14,14 @@ from walrow._secrets import is_secret
 
 
 class Draft(NamedTuple):
-    """A first file.
-
-    Attributes:
-        text: The file.
-        notes: Steps that are still needed beside it.
-    """
+    """A first file, and the steps that are still needed beside it."""
 
     text: str
     notes: list[str]
 
 
 def draft(dsn: str, server: Server) -> Draft:
-    """Writes the file of a server.
-
-    Args:
-        dsn: The connection string. Its password does not go into the file.
-        server: The publications and tables of the server.
+    """Writes the file of a server, without the password of a connection string.
 
     Raises:
         OptionError: This is not a connection string.
@@ -71,7 +62,8 @@ def draft(dsn: str, server: Server) -> Draft:
         "[source]",
         "# No password: PGPASSFILE, a service or PGPASSWORD have it.",
         f"dsn = {_toml(_conninfo(kept))}",
-        f"slot = {_toml(_slot(name))}",
+        # A slot's name may have 63 of these characters.
+        f"slot = {_toml(name[:63])}",
         f"publications = [{_toml(publication)}]",
         "create = true",
         "",
@@ -130,11 +122,6 @@ def _sql(name: str) -> str:
     if re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         return name
     return '"' + name.replace('"', '""') + '"'
-
-
-def _slot(name: str) -> str:
-    """A slot's name may have 63 of these characters."""
-    return name[:63]
 
 
 def _pattern(table: Table) -> str:

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from walrow._apply.items import Applied, Token
+from walrow._apply.items import Applied, Engine, Token
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
 from walrow._apply.units import LogContents
+from walrow._lsn import Lsn
 from walrow._run.config import Target, shared
+from walrow._run.matching import Claim
 from walrow.errors import Error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from walrow._apply.items import Engine
-    from walrow._lsn import Lsn
-    from walrow._run.matching import Claim
-    from walrow.log import Log
+from walrow.log import Log
 
 
 class Job(NamedTuple):
-    """A table that is to be applied.
-
-    Attributes:
-        claim: The table and its target.
-        engine: The engine that writes the target.
-        options: Options of `apply_changes`.
-    """
+    """A table that is to be applied."""
 
     claim: Claim
     engine: Engine
@@ -86,13 +76,7 @@ class Tables:
         jobs: Sequence[Job],
         done: Callable[[Job, Applied | Exception], None],
     ) -> None:
-        """Applies all changes that the log has for tables.
-
-        Args:
-            log: The log.
-            jobs: The tables.
-            done: Is called with the result of each table, or its error.
-        """
+        """Applies all changes that the log has for tables."""
         contents = LogContents(log)
         by_oid: dict[int, Job] = {}
         for job in jobs:
@@ -180,13 +164,7 @@ def spark_tables(
     stop: threading.Event,
     wrapped: Callable[[Exception, str], Exception],
 ) -> Tables:
-    """The tables that Spark writes, in one session.
-
-    Args:
-        session: The session.
-        stop: Ends it before the next table.
-        wrapped: As in `Tables`.
-    """
+    """The tables that Spark writes, in one session."""
 
     def apply_all(*given: Any, **options: Any) -> None:
         from walrow.spark.apply_all import apply_all

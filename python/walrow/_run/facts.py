@@ -105,8 +105,6 @@ def _exists(place: str) -> bool:
         return True
     uri = place.partition(":")[2]
     if not is_url(uri):
-        from pathlib import Path
-
         return (Path(uri) / "_delta_log").exists()
     try:
         from deltalake import DeltaTable

@@ -34,7 +34,6 @@ class Claim(NamedTuple):
     """A table that a target of the file means.
 
     Attributes:
-        table: The table.
         at: The number of the target in the file.
         place: Where the table goes.
         problem: Why it cannot go there. None if it can.

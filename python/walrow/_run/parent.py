@@ -1,4 +1,4 @@
-"""The parent of `walrow run`: starts processes and passes signals on, as `supervisor` decides.
+"""The processes of `walrow run`: a parent starts them and passes signals on, as `supervisor` decides.
 
 Each process is a new interpreter. It gets the file through its standard input, which stays open: when
 that ends, the parent is gone.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
 
 from walrow._run.config import Loaded
+from walrow._run.reading import parse
 from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import (
     Action,
@@ -37,6 +41,9 @@ from walrow._run.supervisor import (
     due,
     on,
 )
+from walrow._waiting import LONGEST_SECONDS
+from walrow._workers import in_background
+from walrow.errors import OptionError
 
 
 class Parent:
@@ -116,7 +123,7 @@ class Parent:
             if left <= 0:
                 return Ticked()
             try:
-                number = self._signals.get(timeout=min(left, _LONGEST_SECONDS))
+                number = self._signals.get(timeout=min(left, LONGEST_SECONDS))
             except queue.Empty:
                 continue
             if number != signal.SIGCHLD:
@@ -179,10 +186,36 @@ class Parent:
         self._folder.note(part, Failure(about=part, text=text))
 
 
-_PASSED = [
-    it
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if (it := getattr(signal, name, None)) is not None
-]
-#: A lock cannot be waited for without an end that is a number.
-_LONGEST_SECONDS = 86_400.0
+_PASSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def from_parent(path: Path) -> Loaded:
+    """The file, as the parent has read it. When the parent is gone, this process ends.
+
+    Raises:
+        OptionError: The parent did not send it.
+    """
+    pipe = sys.stdin.buffer
+    head = pipe.readline(_HEAD_BYTES)
+    try:
+        size = int(json.loads(head)["bytes"])
+    except (ValueError, KeyError, TypeError):
+        text = "--supervised is for `walrow run` only: leave it out"
+        raise OptionError(text) from None
+    text = pipe.read(size).decode()
+    in_background("walrow-parent", lambda: _end_with(pipe))
+    # The parent has checked who may read it.
+    return parse(text, path, is_private=True)
+
+
+def _end_with(pipe: IO[bytes]) -> None:
+    """Ends the process when the parent is gone. At once, because the next parent may be there already.
+
+    Nothing is lost: it is as after a crash.
+    """
+    while pipe.read(1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+_HEAD_BYTES = 1000

@@ -25,7 +25,6 @@ class Facts:
     """The facts of the log, and of the server if it was asked.
 
     Attributes:
-        tables: The tables.
         changed: The OIDs of the tables that have changes in the log, or had some.
         needs: Why tables need a load, by OID.
         unsure: The OIDs of the tables whose load may not be needed: a person decides.
@@ -63,8 +62,6 @@ class Waiting:
     """A table that needs a load.
 
     Attributes:
-        claim: The table, and its target.
-        reason: The reason.
         is_asked: Whether a person must request the load: the file says `load = "ask"`, or the
             load may not be needed.
     """

@@ -29,11 +29,8 @@ class Recorded:
     """A target of a log, as its last call left it.
 
     Attributes:
-        oid: The table's OID.
         table: Its name, as `schema.name`.
-        place: The target.
         engine: The engine that wrote it last.
-        mode: The kind of target.
         keys: The columns that identify a row. Empty before the first commit.
         end: Up to where it had all changes at least. None before the first commit.
         in_file: Whether the file had it when it was read last.
@@ -59,7 +56,6 @@ class Failure:
         about: The table, or `receive` or `apply`.
         place: The target of a table.
         code: The code of walrow's error, or the class of a library's error.
-        text: The error.
         since: When it came first, in UTC.
     """
 

@@ -18,7 +18,6 @@ class Published(NamedTuple):
     """The publications and the slot of a file.
 
     Attributes:
-        tables: The tables that the publications publish.
         missing: The publications that do not exist, as SQL.
         has_slot: Whether the slot exists.
         grows: Whether a publication takes up new tables: it has all tables, or all of a schema.
@@ -45,8 +44,6 @@ class Server(NamedTuple):
     """A database, for a first file.
 
     Attributes:
-        database: Its name.
-        publications: Its publications.
         tables: Its tables, without the tables of the system.
         without_key: The OIDs of tables without a primary key or an index as replica identity. A target
             of them needs `keys`.

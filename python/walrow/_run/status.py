@@ -16,7 +16,14 @@ from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import FOLDER, Failure, RunFolder, is_locked, read_targets
+from walrow._run.records import (
+    FOLDER,
+    Failure,
+    Recorded,
+    RunFolder,
+    is_locked,
+    read_targets,
+)
 from walrow.log import Log
 
 
@@ -25,7 +32,6 @@ class ReaderStatus(Result):
     """A registered reader.
 
     Attributes:
-        name: Its name.
         position: Up to where it has everything.
         used: When it was last used.
         bytes: The bytes of segments after its position.
@@ -42,9 +48,7 @@ class NeedsLoad(Result):
     """A table that needs a load.
 
     Attributes:
-        table: The table, as `schema.name`.
         reasons: Why it needs one.
-        codes: The codes of the reasons.
         since: The first of them was noticed after this LSN.
         is_requested: Whether a load of it was requested, and the receiver has not taken it yet.
     """
@@ -61,12 +65,9 @@ class MarkStatus(Result):
     """Why a table is or was not whole.
 
     Attributes:
-        table: The table, as `schema.name`.
-        code: The code of the reason.
         since: Where the log ended when the receiver had looked last. It happened later.
         until: The end of the load that made the table whole again. None before.
         accepted: When it was accepted. None if it was not.
-        reason: The reason in words.
     """
 
     table: str
@@ -82,10 +83,7 @@ class TargetStatus(Result):
     """A target.
 
     Attributes:
-        table: The table, as `schema.name`.
-        target: The target.
         engine: The engine that wrote it last.
-        mode: The kind of target.
         end: Up to where it has all changes at least. None before the first commit.
         is_current: Whether the log has nothing more for it, and its table did not leave.
         in_file: Whether the file still has it.
@@ -111,21 +109,12 @@ class Status(Result):
     """The status of a log.
 
     Attributes:
-        location: The log.
         is_receiving: Whether a process writes to the log now.
         is_running: Whether `walrow run` or `walrow apply --config` uses it now.
-        source: Where the changes come from.
-        start: Where the log begins.
-        end: Where it ends.
         last_commit: The latest commit time in it.
-        segments: The number of segments.
-        bytes: Their bytes.
-        readers: The registered readers.
         held: The reader or the load that keeps segments from being removed. None without one.
-        needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
         left: The tables that are not published any more.
-        targets: The targets.
         parts: The last errors of the receiver and of the applier, if they are not over.
         reasons: The reasons why somebody must do something. Empty if all is well.
     """
@@ -222,9 +211,15 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     by_table = {
         (it.about, it.place): it for it in failures.values() if it.place is not None
     }
+    known = {(it.table, it.place) for it in recorded}
+    # These have never worked.
+    never = [
+        Recorded(oid=0, table=table, place=place, engine="", mode="")
+        for table, place in sorted(by_table.keys() - known)
+    ]
     targets = []
-    for each in recorded:
-        failure = by_table.pop((each.table, each.place), None)
+    for each in (*recorded, *never):
+        failure = by_table.get((each.table, each.place))
         is_current = (
             failure is None
             and each.oid not in left
@@ -247,22 +242,6 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         )
         if failure is not None:
             reasons.append(f"{each.table}: {failure.text} (since {failure.since})")
-    for failure in sorted(by_table.values(), key=lambda it: it.about):
-        # It has never worked.
-        targets.append(
-            TargetStatus(
-                table=failure.about,
-                target=failure.place or "",
-                engine="",
-                mode="",
-                end=None,
-                is_current=False,
-                in_file=True,
-                error=failure.text,
-                since=failure.since,
-            )
-        )
-        reasons.append(f"{failure.about}: {failure.text} (since {failure.since})")
     return Status(
         location=log.location,
         is_receiving=is_receiving,
@@ -280,15 +259,11 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         needs_load=tuple(needs),
         marks=tuple(
             MarkStatus(
-                table=table.name,
-                code=mark.code.value,
-                since=mark.since,
-                until=mark.until,
-                accepted=mark.accepted,
-                reason=mark.reason,
+                *(table.name, it.code.value, it.since),
+                *(it.until, it.accepted, it.reason),
             )
             for table in tables
-            for mark in table.marks
+            for it in table.marks
         ),
         left=tuple(it.left for it in tables if it.left is not None),
         targets=tuple(targets),

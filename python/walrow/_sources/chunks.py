@@ -466,14 +466,7 @@ _MAGIC_BYTES = 4
 
 
 class _Files:
-    """The blocks of several files. Opens one after the other, the first one immediately.
-
-    Attributes:
-        name: The name of the current file.
-        ended: Whether the last one was read.
-        is_last: Whether it is the last one.
-        urls: All paths and URLs.
-    """
+    """The blocks of several files. Opens one after the other, the first one immediately."""
 
     name = ""
     ended = False
@@ -638,13 +631,10 @@ def _refuse(source: Any) -> None:
         )
         raise OptionError(text)
     if hasattr(source, "cursor") and not hasattr(source, "__iter__"):
-        kind = "asynchronous connection" if _is_async(source) else "connection"
+        is_async = "async" in type(source).__name__.lower()
+        kind = "asynchronous connection" if is_async else "connection"
         text = f"the source is a database {kind}: {_CONNECT}"
         raise OptionError(text)
-
-
-def _is_async(source: Any) -> bool:
-    return "async" in type(source).__name__.lower()
 
 
 _CONNECT = (

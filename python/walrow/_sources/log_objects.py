@@ -60,11 +60,7 @@ class LogStore:
 
 
 class LogObject:
-    """An object that is open.
-
-    Attributes:
-        size: Its size in bytes.
-    """
+    """An object that is open."""
 
     def __init__(self, file: Any, url: str) -> None:
         """Finds its size."""

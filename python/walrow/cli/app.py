@@ -84,7 +84,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of the output has closed it.
         code = 128 + signal.SIGPIPE
-    except (OptionError, ModuleNotFoundError) as error:
+    except (OptionError, ImportError) as error:
         # The latter says which package an option needs.
         code = fail(error, 2, context)
     except UnfinishedError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,16 +16,18 @@ from click.core import ParameterSource
 from walrow._apply.engines import Choice, check_target, choose
 from walrow._apply.items import Applied
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
+from walrow._late import is_there
 from walrow._options import DURATION, Option
 from walrow._results import counted
 from walrow._waiting import pause
 from walrow.cli.arguments import (
-    TEXT,
     OrByFile,
     Value,
+    as_json,
     library_option,
     options_of,
     pairs,
+    repeatable,
 )
 from walrow.cli.places import resolved
 from walrow.cli.source import is_quiet, quiet
@@ -56,24 +57,20 @@ from walrow.log import Log
     help="Apply again and again, with this pause, until it is stopped. It goes on if other "
     "writers were first.",
 )
-@click.option(
+@repeatable(
     "--conf",
     "settings",
-    multiple=True,
-    type=TEXT,
     metavar="NAME=VALUE",
     help="A setting of Spark, such as spark.jars.packages. Repeatable.",
 )
-@click.option(
+@repeatable(
     "--storage-option",
     "storage",
-    multiple=True,
-    type=TEXT,
     metavar="NAME=VALUE",
     help="Without Spark: an option of the target's object store, as deltalake takes it, such as "
     "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@as_json("Print what was done as JSON.")
 @library_option("columns")
 @library_option("types")
 @library_option("unrepresentable")
@@ -104,8 +101,8 @@ def apply(
         engine,
         options["target"],
         of_spark=of_spark,
-        has_delta=_is_there("deltalake"),
-        has_spark=_is_there("pyspark"),
+        has_delta=is_there("deltalake"),
+        has_spark=is_there("pyspark"),
     )
     if engine == "auto" and not is_quiet():
         say(f"walrow: engine {choice.engine}: {choice.reason}")
@@ -173,14 +170,6 @@ def _storage(items: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_there(module: str) -> bool:
-    """Whether a module can be imported."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:
-        return False
-
-
 @contextlib.contextmanager
 def _said() -> Iterator[None]:
     """Prints what an interruption leaves open."""
@@ -202,17 +191,7 @@ def _repeat(
     every: float | None,
     as_json: bool,
 ) -> None:
-    """Applies once, or again and again.
-
-    Args:
-        one: Applies.
-        check: Raises an interruption that was not seen yet.
-        log: The log.
-        options: The options of `one`.
-        choice: The engine, and why it was chosen.
-        every: The pause in seconds. None for once.
-        as_json: Whether results are printed as JSON.
-    """
+    """Applies once, or every so many seconds. `check` raises an interruption that was not seen yet."""
     end, place = options["end"], None
     while True:
         if isinstance(end, dt.datetime):

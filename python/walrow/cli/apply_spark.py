@@ -25,10 +25,6 @@ def applier(
 ) -> Iterator[tuple[Callable[..., Applied], Callable[[], None]]]:
     """A function that applies with a session, and one that raises interruptions.
 
-    Args:
-        settings: Settings of the session.
-        target: The target.
-
     Raises:
         Error: Spark does not start, or a call fails in Spark.
     """
@@ -49,7 +45,7 @@ def applier(
             yield apply, interrupts.check
         except spark_errors() as error:
             interrupts.check()
-            raise _failure(error, spark, target) from None
+            raise without_text(error, spark, target) from None
         finally:
             if spark is not None:
                 # After an interruption, or without Java, it can fail.
@@ -61,9 +57,6 @@ def applier(
 def session(settings: Mapping[str, str]) -> Iterator[Any]:
     """A session for many tables, until the end.
 
-    Args:
-        settings: Settings of the session.
-
     Raises:
         Error: Spark does not start.
     """
@@ -73,18 +66,13 @@ def session(settings: Mapping[str, str]) -> Iterator[Any]:
     try:
         spark = _started(settings)
     except Exception as error:
-        raise _failure(error, None, "") from None
+        raise without_text(error, None, "") from None
     try:
         yield spark
     finally:
         # Java may be gone.
         with contextlib.suppress(Exception):
             spark.stop()
-
-
-def without_text(error: Exception, spark: Any, target: str) -> Error:
-    """An error of Spark's for one target, without its text: that may have values of rows."""
-    return _failure(error, spark, target)
 
 
 def _started(settings: Mapping[str, str]) -> Any:
@@ -179,14 +167,8 @@ def _end_java(error: BaseException) -> None:
             process.terminate()
 
 
-def _failure(error: Exception, spark: Any, target: str) -> Error:
-    """Spark's error, without its text: that may have values of rows.
-
-    Args:
-        error: The error.
-        spark: The session. None if it was not started.
-        target: The target.
-    """
+def without_text(error: Exception, spark: Any, target: str) -> Error:
+    """Spark's error, without its text: that may have values of rows."""
     condition, kinds = _condition(error), _kinds(error)
     name = f"{condition} ({kinds[0]})" if condition else kinds[0]
     if spark is None:

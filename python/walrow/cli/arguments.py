@@ -73,13 +73,7 @@ class OrByFile(click.Command):
     """A command that takes either its options or `--config FILE`."""
 
     def __init__(self, *given: Any, by_file: str, **options: Any) -> None:
-        """Adds the option to the help.
-
-        Args:
-            *given: As for a command.
-            by_file: The command with `--config`, of `walrow.cli.configured`.
-            **options: As for a command.
-        """
+        """Adds the option to the help."""
         super().__init__(*given, **options)
         self._by_file = by_file
         text = "Do so as the file of walrow run says. Only --json and -q are for both."
@@ -376,6 +370,18 @@ _SHARED = {
         "[COLUMN=]POLICY",
     ),
 }
+
+
+def repeatable(flag: str, name: str, *, metavar: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click
+    """Declares an option of texts."""
+    return click.option(
+        flag, name, type=TEXT, multiple=True, metavar=metavar, help=help
+    )
+
+
+def as_json(help: str) -> Callable[[F], F]:  # noqa: A002 - as click
+    """Declares the option `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help=help)
 
 
 def _sequence(

@@ -7,18 +7,16 @@ from pathlib import Path
 import click
 
 from walrow import postgres
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import repeatable
 from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import printable_json
 
 
 @click.command()
 @dsn
-@click.option(
+@repeatable(
     "--publication",
     "publications",
-    type=TEXT,
-    multiple=True,
     metavar="NAME",
     help="Only tables of this publication. Default: all publications. Repeatable.",
 )

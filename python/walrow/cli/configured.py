@@ -17,16 +17,16 @@ from walrow._receive.receiving import receive as receive_into_log
 from walrow._receive.status import Status
 from walrow._results import counted
 from walrow._run.applier import Applier, Outcome, Report, text_of
-from walrow._run.child import from_parent
 from walrow._run.config import Loaded, shared
 from walrow._run.engines import Tables, spark_tables
+from walrow._run.parent import from_parent
 from walrow._run.reading import read
 from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import print_json, printable, say
-from walrow.errors import Error, OptionError
+from walrow.errors import Error
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -176,8 +176,6 @@ def _noted(folder: RunFolder, part: Part) -> Iterator[None]:
         code = getattr(error, "code", None)
         failure = Failure(about=part.value, code=code, text=text_of(error))
         folder.note(part.value, failure)
-        if isinstance(error, ImportError):
-            raise OptionError(str(error)) from None
         raise
 
 
@@ -199,9 +197,7 @@ class _Receiving:
             self._has_streamed = True
             self._folder.clear(Part.RECEIVE.value)
         if self._as_json:
-            record = {name: getattr(status, name) for name in _SHOWN}
-            record |= {"part": Part.RECEIVE.value, "position": str(status.position)}
-            print_json(record)
+            print_json({"part": Part.RECEIVE.value} | status.to_dict())
         elif status.note != self._note and (
             status.note is not None or status.state == "streaming"
         ):
@@ -266,8 +262,3 @@ def _summary(outcome: Outcome, *, as_json: bool) -> None:
 _AT_WORK = ("streaming", "stopping")
 #: A finding of the preflight, with its code.
 _FINDING = re.compile(r"warning: .* \[[a-z0-9-]+\](: |$)")
-#: The parts of a receiver's state that are printed as they are.
-_SHOWN = (
-    *("state", "transactions", "rows", "bytes", "segments"),
-    *("lag_bytes", "lag_seconds", "kept_bytes", "note"),
-)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from walrow._core import Batch, Reader
+from walrow._late import library
 from walrow._read.schemas import schema_of_all
 from walrow._read.starts import start_in_capture
 from walrow._results import counted
@@ -21,7 +22,6 @@ from walrow.cli.places import resolved, say_time
 from walrow.cli.terminal import say
 from walrow.errors import (
     Error,
-    OptionError,
     ReplicationError,
     SchemaError,
     UnfinishedError,
@@ -32,10 +32,29 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Unpack
 
     from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, UnresolvedType
+    from walrow.typing import Options, StateOptions, UnresolvedType
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 # The command's names for options of `walrow.read`, by their names.
 INSTEAD = {"schema": "--to DIR/, without --table"}
+
+
+def to_output(function: F) -> F:
+    """Adds the options of the output."""
+    function = click.option(
+        "--format",
+        "form",
+        type=click.Choice(("parquet", "arrow", "json")),
+        help="The output format. Default: from the extension of OUT; parquet for DIR/.",
+    )(function)
+    return click.option(
+        "--to",
+        "-o",
+        default="-",
+        metavar="OUT",
+        help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
+    )(function)
 
 
 @click.command()
@@ -88,19 +107,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "missing_table", "If the capture does not contain a --table: an error, or no rows."
 )
 @library_option("profile")
-@click.option(
-    "--to",
-    "-o",
-    default="-",
-    metavar="OUT",
-    help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("parquet", "arrow", "json")),
-    help="The output format. Default: from the extension of OUT; parquet for DIR/.",
-)
+@to_output
 @source.quiet
 @library_option("types")
 @library_option("unrepresentable")
@@ -145,14 +152,8 @@ def decode(
         # It may contain a password.
         text = "--to is a URL or a connection string, but takes only local files"
         raise click.UsageError(text)
-    require_pyarrow()
-    from walrow.cli.jsonlines import has_sentinels
-    from walrow.cli.output import GROUP_ROWS
-
-    form = format_of(to, form)
+    form = prepared(to, form, options)
     _choose_tables(options, to, form)
-    policies = options["unrepresentable"]
-    has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     _resolve_times(files, options)
     catalog = options["catalog"]
     shows_rows = to == "-" and sys.stdout.isatty()
@@ -164,7 +165,6 @@ def decode(
         beside=[catalog] if isinstance(catalog, Path) else [],
         part=part_of(options),
     ) as blocks:
-        options["batch_rows"] = GROUP_ROWS
         if versions != "one":
             if "-" in files:
                 text = "--versions union reads the capture twice, which stdin cannot: save it in a file"
@@ -175,12 +175,7 @@ def decode(
         reader = Reader(blocks, **options)
         batches = Counted(reader)
         one_schema = options["envelope"] or "table" in options
-        try:
-            write(to, form, batches, one_schema=one_schema)
-        except (Error, OSError) as error:
-            if not isinstance(error, BrokenPipeError):
-                batches.explain(error)
-            raise
+        write(to, form, batches, one_schema=one_schema)
         if not source.is_quiet():
             _warn(reader, options, truncated=blocks.truncated)
         if batches.ended is not None:
@@ -222,8 +217,30 @@ def _choose_tables(options: Options, to: str, form: str) -> None:
         raise click.UsageError(text)
 
 
+def prepared(to: str, form: str | None, options: Options | StateOptions) -> str:
+    """Prepares the options for an output. Returns its format."""
+    require_pyarrow()
+    from walrow.cli.jsonlines import has_sentinels
+    from walrow.cli.output import GROUP_ROWS
+
+    policies = options["unrepresentable"]
+    has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
+    options["batch_rows"] = GROUP_ROWS
+    return _format_of(to, form)
+
+
 def write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
-    """Writes batches to one of the outputs."""
+    """Writes batches to one of the outputs. An error says what is on disk."""
+    try:
+        _write(to, form, batches, one_schema=one_schema)
+    except BrokenPipeError:
+        raise
+    except (Error, OSError) as error:
+        batches.explain(error)
+        raise
+
+
+def _write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
     from walrow.cli.output import Files, Json, unbuffered
 
     if to == "-":
@@ -399,25 +416,22 @@ def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
     """Names the transactions that the capture leaves open."""
     shown = [
         f"{each['xid']}" if each["gid"] is None else f"{each['xid']} ({each['gid']})"
-        for each in transactions[:_MOST_NAMES]
+        for each in transactions
     ]
-    if more := len(transactions) - len(shown):
-        shown.append(f"{more:,} more")
     return (
         f"{counted(len(transactions), 'transaction')} of the capture neither committed nor "
-        f"rolled back: {', '.join(shown)}"
+        f"rolled back: {_first(shown)}"
     )
 
 
 def _unresolved(types: Sequence[UnresolvedType]) -> str:
     """Names the columns that have unknown types."""
-    shown = [
-        f"{each.table}.{each.column} (type {each.type_oid})"
-        for each in types[:_MOST_NAMES]
-    ]
-    if more := len(types) - len(shown):
-        shown.append(f"{more:,} more")
-    return ", ".join(shown)
+    return _first([f"{it.table}.{it.column} (type {it.type_oid})" for it in types])
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join([*names[:_MOST_NAMES], *([f"{more:,} more"] if more > 0 else [])])
 
 
 _MOST_NAMES = 5
@@ -425,11 +439,7 @@ _MOST_NAMES = 5
 
 def require_pyarrow() -> None:
     """Refuses to run without pyarrow."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        text = "decode needs pyarrow: pip install 'walrow[cli]'"
-        raise OptionError(text) from None
+    library("pyarrow", "decode needs pyarrow: pip install 'walrow[cli]'")
 
 
 def _is_directory(to: str) -> bool:
@@ -447,7 +457,7 @@ def _outputs(to: str) -> list[str | Path]:
     return [file for file in files if is_file_name(file.name)]
 
 
-def format_of(to: str, form: str | None) -> str:
+def _format_of(to: str, form: str | None) -> str:
     """The format of an output, from the option or the file's extension."""
     from walrow.cli.output import FORMATS
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import click
 
+from walrow._results import aligned
 from walrow.cli.terminal import printable
 
 
@@ -21,14 +22,8 @@ def show(
     if sys.stdout.isatty():
         show_grid(heads, cells, numbers=numbers)
         return
-    lines = [heads, *cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        text = "  ".join(
-            cell.rjust(width) if at in numbers else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        click.echo(text.rstrip())
+    for line in aligned([heads, *cells], numbers):
+        click.echo(line)
 
 
 def show_grid(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from walrow._run.config import json_schema
 from walrow._run.drafting import draft
-from walrow._run.schema import json_schema
 from walrow._run.server import server_of
 from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import say

@@ -14,10 +14,8 @@ from walrow import _core
 from walrow._core import UNCHANGED
 from walrow._lsn import Lsn
 from walrow.cli import source
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, Number
-from walrow.cli.facts import fact_of
-from walrow.cli.frame_filter import FrameFilter
-from walrow.cli.frame_lines import FrameLines, clock, is_clock
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, Number, as_json
+from walrow.cli.frames import FrameFilter, FrameLines, clock, fact_of, is_clock
 from walrow.cli.places import say_time
 from walrow.cli.terminal import printable
 from walrow.typing import Frame
@@ -32,7 +30,7 @@ class _Xid(Number):
 @click.command()
 @source.files
 @source.quiet
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@as_json("Print one JSON object per line.")
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(
     "--limit",

@@ -18,21 +18,20 @@ Characters that are not printable become `\u` and hexadecimal digits.
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
+from walrow._core import Batch
 from walrow.cli.terminal import printable_json
 from walrow.errors import SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from walrow._core import Batch
 
 # The largest timestamp means infinity only if the sentinel policy is set.
 has_sentinels = ContextVar("has_sentinels", default=False)
@@ -92,10 +91,6 @@ def _float(text: str) -> float | str:
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def _decimals(array: pa.Array) -> list[Any]:
-    return _each(array.to_pylist(), lambda value: format(value, "f"))
-
-
 def _binary(array: pa.Array) -> list[Any]:
     return _each(array.to_pylist(), lambda value: "\\x" + value.hex())
 
@@ -138,26 +133,10 @@ def _intervals(array: pa.Array) -> list[Any]:
     )
 
 
-def _durations(array: pa.Array) -> list[Any]:
-    return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
-
-
 def _lists(array: pa.Array) -> list[Any]:
-    items = values(array.values)
-    offsets = array.offsets.to_pylist()
-    return [
-        items[offsets[at] : offsets[at + 1]] if valid else None
-        for at, valid in enumerate(array.is_valid().to_pylist())
-    ]
-
-
-def _fixed_lists(array: pa.Array) -> list[Any]:
-    items, size = values(array.values), array.type.list_size
-    start = array.offset
-    return [
-        items[(start + at) * size : (start + at + 1) * size] if valid else None
-        for at, valid in enumerate(array.is_valid().to_pylist())
-    ]
+    items = iter(values(pc.list_flatten(array)))
+    lengths = pc.list_value_length(array).to_pylist()
+    return _each(lengths, lambda length: list(itertools.islice(items, length)))
 
 
 def _structs(array: pa.Array) -> list[Any]:
@@ -181,15 +160,11 @@ def _maps(array: pa.Array) -> list[Any]:
     ]
 
 
-def _dictionaries(array: pa.Array) -> list[Any]:
-    return values(array.dictionary_decode())
-
-
 _CONVERTERS: list[
     tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list[Any]]]
 ] = [
     (types.is_floating, _floats),
-    (types.is_decimal, _decimals),
+    (types.is_decimal, lambda it: _each(it.to_pylist(), "{:f}".format)),
     (types.is_binary, _binary),
     (types.is_large_binary, _binary),
     (types.is_binary_view, _binary),
@@ -198,13 +173,13 @@ _CONVERTERS: list[
     (types.is_time, _times),
     (types.is_timestamp, _timestamps),
     (types.is_interval, _intervals),
-    (types.is_duration, _durations),
+    (types.is_duration, lambda it: it.cast(pa.int64()).to_pylist()),
     (types.is_list, _lists),
     (types.is_large_list, _lists),
-    (types.is_fixed_size_list, _fixed_lists),
+    (types.is_fixed_size_list, _lists),
     (types.is_struct, _structs),
     (types.is_map, _maps),
-    (types.is_dictionary, _dictionaries),
+    (types.is_dictionary, lambda it: values(it.dictionary_decode())),
 ]
 
 _DAY = 86_400 * 10**9

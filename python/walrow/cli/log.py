@@ -14,7 +14,7 @@ from walrow._lsn import Lsn
 from walrow._results import counted
 from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands, Value
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands, Value, as_json, repeatable
 from walrow.cli.places import resolved
 from walrow.cli.terminal import print_json, printable, say
 from walrow.log import Log
@@ -54,9 +54,7 @@ def log() -> None:
 
 @log.command(name="list")
 @_directory
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per segment."
-)
+@as_json("Print one JSON object per segment.")
 def list_segments(*, directory: str, as_json: bool) -> None:
     """Lists the segments."""
     segments = Log(directory).segments()
@@ -163,12 +161,7 @@ def retain(
         )
         raise click.UsageError(text)
     retention = log_options.retention(kept, forget_after)
-    done = Log(directory).retain(
-        age=retention.age,
-        bytes=retention.bytes,
-        forget_after=retention.forget_after,
-        force=force,
-    )
+    done = retention.apply(Log(directory)._log, force=force)
     for name in done.forgotten:
         click.echo(f"forgot the reader {printable(name)}")
     click.echo(f"{counted(done.segments, 'segment')}, {done.bytes:,} bytes removed")
@@ -179,11 +172,9 @@ def retain(
 @log.command()
 @_directory
 @click.option("--table", required=True, type=TEXT, metavar="TABLE", help="The table.")
-@click.option(
+@repeatable(
     "--drop-column",
     "columns",
-    type=TEXT,
-    multiple=True,
     metavar="COLUMN",
     help="A column to erase. Repeatable.",
 )

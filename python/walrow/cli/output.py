@@ -9,21 +9,18 @@ import io
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
+from walrow._core import Batch
 from walrow._results import counted
 from walrow.cli import jsonlines
 from walrow.errors import Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-    from typing import Self
-
-    from walrow._core import Batch
 
 FORMATS = {
     ".parquet": "parquet",
@@ -39,19 +36,6 @@ _GROUP_BYTES = 32 << 20
 # For all files together.
 _MOST_HELD = 128 << 20
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "json": ".jsonl"}
-
-
-class Writer(Protocol):
-    """Writes one file's batches."""
-
-    def write(self, batch: Any) -> None:
-        """Adds a batch: anything with `__arrow_c_array__`."""
-
-    def close(self) -> None:
-        """Writes the end of the file."""
-
-    def abandon(self) -> None:
-        """Abandons the file."""
 
 
 @dataclass
@@ -142,10 +126,11 @@ class Files:
             error.filename = str(path)
             raise
         self._files.append(opened)
-        writer: Writer = _WRITERS[form](opened.file, path, schema)
-        if form != "json":
-            writer = _Gathered(writer, self)
-        opened.writer = writer
+        opened.writer = writer = (
+            Json(opened.file)
+            if form == "json"
+            else _Columns(_OPENERS[form](opened.file, path, schema), schema, self)
+        )
         return writer
 
     def _open(self, path: Path) -> _File:
@@ -165,7 +150,7 @@ class Files:
         self._held += size
         if self._held > _MOST_HELD:
             for file in self._files:
-                if isinstance(file.writer, _Gathered):
+                if isinstance(file.writer, _Columns):
                     file.writer.flush()
 
     def finish(self, writer: Writer) -> None:
@@ -334,11 +319,12 @@ def allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-class _Gathered:
-    """Combines small batches: a stream may switch between tables frequently."""
+class _Columns:
+    """A Parquet or Arrow file. Combines small batches: a stream may switch between tables frequently."""
 
-    def __init__(self, writer: Writer, files: Files) -> None:
+    def __init__(self, writer: Any, schema: pa.Schema, files: Files) -> None:
         self._writer = writer
+        self._metadata = schema.metadata
         self._files = files
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
@@ -360,40 +346,30 @@ class _Gathered:
         table = pa.Table.from_batches(self._batches)
         size, self._batches, self._rows, self._bytes = self._bytes, [], 0, 0
         self._files.gathered(-size)
+        # The schema must equal the file's schema, including metadata.
+        table = table.replace_schema_metadata(self._metadata)
         for records in table.combine_chunks().to_batches():
-            self._writer.write(records)
+            self._writer.write_batch(records)
 
     def close(self) -> None:
         self.flush()
         self._writer.close()
 
     def abandon(self) -> None:
-        self._writer.abandon()
-
-
-class _Parquet:
-    def __init__(self, file: Any, path: Path, schema: pa.Schema) -> None:
-        import pyarrow.parquet as pq
-
-        self._metadata = schema.metadata
-        try:
-            self._writer = pq.ParquetWriter(file, schema, compression="zstd")
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-            raise _unsupported(path, schema, error) from error
-
-    def write(self, batch: Any) -> None:
-        # The schema must equal the file's schema, including metadata.
-        records = pa.record_batch(batch).replace_schema_metadata(self._metadata)
-        self._writer.write_batch(records)
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def abandon(self) -> None:
-        # Otherwise, it would write the file's end when it is garbage-collected.
         with contextlib.suppress(Exception):
             self._writer.close()
-        self._writer.is_open = False
+        if hasattr(self._writer, "is_open"):
+            # Otherwise, Parquet's would write the file's end when it is garbage-collected.
+            self._writer.is_open = False
+
+
+def _parquet(file: Any, path: Path, schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetWriter(file, schema, compression="zstd")
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise _unsupported(path, schema, error) from error
 
 
 def _unsupported(path: Path, schema: pa.Schema, error: Exception) -> SchemaError:
@@ -425,22 +401,6 @@ def _unsupported(path: Path, schema: pa.Schema, error: Exception) -> SchemaError
 _TABLE = (b"pg.schema", b"pg.table")
 
 
-class _Arrow:
-    def __init__(self, file: Any, path: Path, schema: pa.Schema) -> None:
-        del path
-        self._writer = pa.ipc.new_file(file, schema)
-
-    def write(self, batch: Any) -> None:
-        self._writer.write_batch(pa.record_batch(batch))
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def abandon(self) -> None:
-        with contextlib.suppress(Exception):
-            self._writer.close()
-
-
 def _write_some(file: Any, data: memoryview) -> int:
     """Writes a part of the data, and returns its size."""
     done: int | None = file.write(data)
@@ -452,8 +412,7 @@ def _write_some(file: Any, data: memoryview) -> int:
 class Json:
     """JSON lines into a binary file. Counts the lines that the file has taken."""
 
-    def __init__(self, file: Any, path: Path | None = None, schema: Any = None) -> None:
-        del path, schema
+    def __init__(self, file: Any) -> None:
         self._file = file
         self._held: list[bytes] = []
         self._size = 0
@@ -510,4 +469,8 @@ class Json:
 #: Bytes of lines that are written together.
 _BLOCK = 64 << 10
 
-_WRITERS: dict[str, Any] = {"parquet": _Parquet, "arrow": _Arrow, "json": Json}
+Writer: TypeAlias = _Columns | Json
+_OPENERS: dict[str, Callable[[Any, Path, pa.Schema], Any]] = {
+    "parquet": _parquet,
+    "arrow": lambda file, _, schema: pa.ipc.new_file(file, schema),
+}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from walrow._core import LogDirectory
+from walrow._lsn import Lsn
 from walrow.cli.source import is_quiet
 from walrow.cli.terminal import say
-
-if TYPE_CHECKING:
-    from walrow._core import LogDirectory
-    from walrow._lsn import Lsn
-    from walrow.typing import At
-
+from walrow.typing import At
 
 T = TypeVar("T")
 
@@ -37,9 +34,5 @@ def resolved(log: LogDirectory, option: str, at: T, said: Lsn | None = None) -> 
 def say_time(option: str, at: At | None, place: str = "") -> None:
     """Prints the time of an option, if it is one, and the place that a source has for it."""
     if isinstance(at, dt.datetime) and not is_quiet():
-        say(f"walrow: {option} is {_utc(at)}{place}")
-
-
-def _utc(at: dt.datetime) -> str:
-    """A time in UTC, to the millisecond."""
-    return f"{at.astimezone(dt.UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+        utc = at.astimezone(dt.UTC).replace(tzinfo=None)
+        say(f"walrow: {option} is {utc.isoformat(timespec='milliseconds')}Z{place}")

@@ -8,7 +8,7 @@ import click
 
 from walrow import postgres
 from walrow._results import counted
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import TEXT, as_json, repeatable
 from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import print_json, printable
 
@@ -21,19 +21,15 @@ from walrow.cli.terminal import print_json, printable
     metavar="SLOT",
     help="The slot. Default: one still to be created.",
 )
-@click.option(
+@repeatable(
     "--publication",
     "publications",
-    type=TEXT,
-    multiple=True,
     metavar="NAME",
     help="A publication to be received. Repeatable.",
 )
-@click.option(
+@repeatable(
     "--table",
     "tables",
-    type=TEXT,
-    multiple=True,
     metavar="TABLE",
     help="A table that must be published, as name or schema.name. Repeatable.",
 )
@@ -45,9 +41,7 @@ from walrow.cli.terminal import print_json, printable
     is_flag=True,
     help="Print all findings, with all SQL. Otherwise, many of one kind are one line.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per finding."
-)
+@as_json("Print one JSON object per finding.")
 def preflight(
     *,
     dsn: str,

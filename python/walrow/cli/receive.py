@@ -6,28 +6,25 @@ import contextlib
 import datetime as dt
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from walrow._log.retention import Retention
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
+from walrow._receive.status import Status
 from walrow._results import counted
+from walrow._run.supervisor import LEFT
 from walrow._waiting import StopEvent
 from walrow.cli import log_options
-from walrow.cli.arguments import OrByFile, options_of
+from walrow.cli.arguments import OrByFile, as_json, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
+from walrow.cli.states import Notes, print_state
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import print_json, printable, say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.live import Live
-
-    from walrow._receive.status import Status
+from walrow.cli.terminal import printable, say
 
 
 @click.command(cls=OrByFile, by_file="receive_by_file")
@@ -43,9 +40,7 @@ if TYPE_CHECKING:
     "Repeatable. Default: everything is kept.",
 )
 @log_options.forget_after
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the state as JSON, line by line."
-)
+@as_json("Print the state as JSON, line by line.")
 @quiet
 def receive(
     *,
@@ -85,14 +80,14 @@ def receive(
     for each in received.left:
         say(f"walrow: the log lacks {printable(str(each))}")
     if received.left:
-        raise click.exceptions.Exit(_LEFT)
+        raise click.exceptions.Exit(LEFT)
 
 
 @contextlib.contextmanager
 def _shown(*, as_json: bool) -> Iterator[Any]:
     """Shows a state: a line of JSON, a line on a terminal, or a new note."""
     if as_json:
-        yield _print_json
+        yield print_state
     elif not is_quiet() and sys.stderr.isatty():
         from rich.console import Console
         from rich.live import Live
@@ -102,49 +97,19 @@ def _shown(*, as_json: bool) -> Iterator[Any]:
         ) as live:
             yield _Lines(live)
     else:
-        yield _Notes()
+        yield Notes()
 
 
-class _Notes:
-    """Prints a problem once, and its end."""
-
-    def __init__(self) -> None:
-        self._news = _News()
-
-    def __call__(self, status: Status) -> None:
-        if self._news.are_in(status):
-            note = status.note
-            words = "" if note is None else f": {printable(note)}"
-            say(f"walrow: {status.state}{words}")
-
-
-class _News:
-    """The note that was shown last."""
-
-    def __init__(self) -> None:
-        self._note: str | None = None
-
-    def are_in(self, status: Status) -> bool:
-        """Whether a state has another note, or says that a problem is over."""
-        if status.note == self._note:
-            return False
-        if status.note is None and status.state != "streaming":
-            # The next attempt: it may have the same problem.
-            return False
-        self._note = status.note
-        return True
-
-
-class _Lines:
+class _Lines(Notes):
     """Keeps a line up to date. Problems stay above it."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Any) -> None:
+        super().__init__()
         self._live = live
         self._rate = _Rate()
-        self._news = _News()
 
-    def __call__(self, status: Status) -> None:
-        if self._news.are_in(status) and status.note is not None:
+    def __call__(self, status: Any) -> None:
+        if self.has_news(status) and status.note is not None:
             self._live.console.print(printable(status.note), markup=False)
         self._live.update(_line(status, self._rate))
 
@@ -186,12 +151,3 @@ def _line(status: Status, rate: _Rate) -> str:
     if status.kept_bytes is not None:
         parts.append(f"the slot keeps {status.kept_bytes / 1e6:,.0f} MB of WAL")
     return " · ".join(parts)
-
-
-def _print_json(status: Status) -> None:
-    print_json(status.to_dict())
-    sys.stdout.flush()
-
-
-#: The exit code of --until now if something is left.
-_LEFT = 5

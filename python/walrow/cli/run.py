@@ -16,6 +16,7 @@ from walrow._run.reading import read
 from walrow._run.records import RunFolder
 from walrow._run.supervisor import Restarts
 from walrow.cli import grid
+from walrow.cli.arguments import as_json
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import print_json, say
 from walrow.errors import Error, OptionError
@@ -33,7 +34,7 @@ from walrow.errors import Error, OptionError
     is_flag=True,
     help="End when all that is committed by now is in the targets.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, line by line.")
+@as_json("Print JSON, line by line.")
 @quiet
 def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     """Receives a server's changes into a log, and keeps a target for each table.
@@ -90,16 +91,9 @@ def _say(restart: Restarts, *, as_json: bool) -> None:
         return
     how = f"signal {-restart.code}" if restart.code < 0 else f"code {restart.code}"
     say(
-        f"walrow run: {restart.part.value} has ended with {how}, for the "
-        f"{_ordinal(restart.ended)} time. It starts again in {restart.pause:g} seconds"
+        f"walrow run: {restart.part.value} has ended with {how}, "
+        f"{counted(restart.ended, 'time')} in a row. It starts again in {restart.pause:g} seconds"
     )
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    if number % 100 in _TEENS:
-        ending = "th"
-    return f"{number}{ending}"
 
 
 def _check(loaded: Loaded, *, as_json: bool) -> None:
@@ -159,6 +153,3 @@ def _refuse(checked: Checked) -> None:
     for problem in checked.problems[1:]:
         say(f"walrow: {problem}")
     raise OptionError(checked.problems[0])
-
-
-_TEENS = (11, 12, 13)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from walrow import postgres
 from walrow._postgres.connecting import without_timeouts
 from walrow.cli import grid
-from walrow.cli.arguments import TEXT, Commands
+from walrow.cli.arguments import TEXT, Commands, as_json
 from walrow.cli.connection import connected, connected_for_replication, dsn
 from walrow.cli.terminal import print_json, say
 from walrow.errors import OptionError
 
-if TYPE_CHECKING:
-    from walrow.postgres import Slot
-
-_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per slot."
-)
+_json = as_json("Print one JSON object per slot.")
 
 
 @click.group(cls=Commands)
@@ -151,7 +144,7 @@ _HEADS = [
 _NUMBERS = {4, 5}
 
 
-def _row(slot: Slot) -> list[str]:
+def _row(slot: postgres.Slot) -> list[str]:
     reason = f" ({slot.invalidation_reason})" if slot.invalidation_reason else ""
     options = ("temporary", "two_phase", "failover")
     return [
@@ -167,7 +160,7 @@ def _row(slot: Slot) -> list[str]:
     ]
 
 
-def _client(slot: Slot) -> str:
+def _client(slot: postgres.Slot) -> str:
     if slot.active_pid is not None:
         application = slot.active_application or ""
         return f"process {slot.active_pid} {application}".rstrip()

@@ -9,22 +9,18 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
+from walrow._core import Counts, Frames
+from walrow._read.survey.items import Tables
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks
 from walrow.cli.terminal import printable
 from walrow.errors import Error, ReplicationError, UnfinishedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from walrow._core import Counts, Frames
-    from walrow._read.survey import Tables
-    from walrow.typing import Framing
 
 #: Paths, URLs, or `-` for stdin.
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -85,7 +81,7 @@ def opened(
     bar = _Bar()
     with contextlib.ExitStack() as stack:
         try:
-            chunks = Chunks(
+            chunks = Blocks(
                 sources,
                 unfinished=unfinished,
                 progress=bar.advance,
@@ -101,7 +97,7 @@ def opened(
         if show and not is_quiet() and sys.stderr.isatty():
             stack.enter_context(bar.shown(names, chunks))
         try:
-            yield Blocks(chunks)
+            yield chunks
         except Error as error:
             if chunks.place is not None:
                 error.add_note(chunks.place)
@@ -145,34 +141,18 @@ def _regular(file: Any) -> os.stat_result | None:
     return found if stat.S_ISREG(found.st_mode) else None
 
 
-class Blocks:
+class Blocks(Chunks):
     """The contents of the input in blocks.
 
     Attributes:
         size: The number of bytes so far, after decompression.
     """
 
-    def __init__(self, chunks: Chunks) -> None:
-        self.size = 0
-        self._chunks = chunks
-
-    @property
-    def framing(self) -> Framing | None:
-        """As in `walrow._sources.chunks.Chunks`."""
-        return self._chunks.framing
-
-    @property
-    def truncated(self) -> bool:
-        """As in `walrow._sources.chunks.Chunks`."""
-        return self._chunks.truncated
-
-    def begin(self) -> Framing:
-        """As in `walrow._sources.chunks.Chunks`."""
-        return self._chunks.begin()
+    size = 0
 
     def __iter__(self) -> Iterator[Any]:
         """Reads the blocks."""
-        for block in self._chunks:
+        for block in super().__iter__():
             self.size += len(block)
             yield block
 
@@ -191,30 +171,35 @@ class _Bar:
     @contextlib.contextmanager
     def shown(self, names: Sequence[str], chunks: Chunks) -> Iterator[None]:
         """Shows the progress."""
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-
         files, total = chunks.files, chunks.bytes_total
         label = " ".join(map(without_credentials, files if len(files) == 1 else names))
-        with Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        ) as progress:
+        with byte_progress() as progress:
             task = progress.add_task(printable(Path(label).name), total=total)
             self._tell = lambda count: progress.advance(task, count)
             yield
+
+
+def byte_progress() -> Any:
+    """A bar of bytes on stderr."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 def check_end(seen: Counts | Frames | Tables, size: int) -> None:

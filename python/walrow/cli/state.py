@@ -11,11 +11,10 @@ import click
 from walrow._lsn import Lsn
 from walrow._results import counted
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option
-from walrow.cli.decode import Counted, format_of, require_pyarrow, write
+from walrow.cli.decode import Counted, prepared, to_output, write
 from walrow.cli.places import resolved
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import say
-from walrow.errors import Error
 from walrow.log import Log
 from walrow.typing import StateOptions
 
@@ -38,19 +37,7 @@ from walrow.typing import StateOptions
 )
 @library_option("columns")
 @library_option("profile")
-@click.option(
-    "--to",
-    "-o",
-    default="-",
-    metavar="OUT",
-    help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("parquet", "arrow", "json")),
-    help="The output format. Default: from the extension of OUT; parquet for DIR/.",
-)
+@to_output
 @quiet
 @library_option("types")
 @library_option("unrepresentable")
@@ -71,23 +58,11 @@ def state(
     An error leaves no new file. Exit codes: 0, 1 for an error, 2 for a usage error, 129,
     130 and 143 after a signal.
     """
-    require_pyarrow()
-    from walrow.cli.jsonlines import has_sentinels
-    from walrow.cli.output import GROUP_ROWS
-
-    form = format_of(to, form)
-    policies = options["unrepresentable"]
-    has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
-    options["batch_rows"] = GROUP_ROWS
+    form = prepared(to, form, options)
     name = int(table) if table.isdecimal() else table
     log = Log(directory)
     reader = log.state(name, as_of=resolved(log._log, "--as-of", as_of), **options)
     batches = Counted(reader)
-    try:
-        write(to, form, batches, one_schema=True)
-    except (Error, OSError) as error:
-        if not isinstance(error, BrokenPipeError):
-            batches.explain(error)
-        raise
+    write(to, form, batches, one_schema=True)
     if not is_quiet() and not (to == "-" and sys.stdout.isatty()):
         say(f"walrow: {counted(batches.rows, 'row')} as of {reader.position}")

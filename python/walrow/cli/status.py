@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import click
@@ -9,12 +11,13 @@ import click
 from walrow._results import counted
 from walrow._run.status import Status, status_of
 from walrow.cli import grid
+from walrow.cli.arguments import as_json
 from walrow.cli.terminal import print_json, printable
 
 
 @click.command()
 @click.argument("directory", metavar="LOG")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@as_json("Print one JSON object.")
 def status(*, directory: str, as_json: bool) -> None:
     """Shows the state of a log, its receiver, readers, tables and targets.
 
@@ -58,79 +61,56 @@ def _show(found: Status) -> None:
         ),
     ):
         click.echo(f"{name + ':':<10}{printable(text)}")
-    if found.readers:
-        click.echo()
-        grid.show(
-            ["reader", "position", "last used", "bytes to read"],
-            [
-                [
-                    it.name,
-                    str(it.position),
-                    it.used.isoformat(timespec="seconds"),
-                    f"{it.bytes:,}",
-                ]
-                for it in found.readers
-            ],
-            numbers={3},
-        )
+    _section(
+        ["reader", "position", "last used", "bytes to read"],
+        [(it.name, it.position, it.used, f"{it.bytes:,}") for it in found.readers],
+        numbers={3},
+    )
     if found.held is not None:
         click.echo(f"held back: {printable(found.held)}")
-    if found.needs_load:
-        click.echo()
-        grid.show(
-            ["needs a load", "since", "requested", "because"],
-            [
-                [
-                    it.table,
-                    str(it.since),
-                    "yes" if it.is_requested else "no",
-                    it.reasons,
-                ]
-                for it in found.needs_load
-            ],
-        )
-    if found.marks:
-        click.echo()
-        grid.show(
-            ["table", "code", "since", "until", "accepted", "reason"],
-            [
-                [
-                    it.table,
-                    it.code,
-                    str(it.since),
-                    "" if it.until is None else str(it.until),
-                    ""
-                    if it.accepted is None
-                    else it.accepted.isoformat(timespec="seconds"),
-                    it.reason,
-                ]
-                for it in found.marks
-            ],
-        )
-    if found.left:
-        click.echo()
-        grid.show(
-            ["left", "because", "since", "decided"],
-            [[it.name, it.why, str(it.since), it.ruling] for it in found.left],
-        )
-    if found.targets:
-        click.echo()
-        grid.show(
-            ["table", "target", "up to", "state"],
-            [
-                [
-                    it.table,
-                    it.target,
-                    "" if it.end is None else str(it.end),
-                    _state(it),
-                ]
-                for it in found.targets
-            ],
-        )
+    _section(
+        ["needs a load", "since", "requested", "because"],
+        [
+            (it.table, it.since, "yes" if it.is_requested else "no", it.reasons)
+            for it in found.needs_load
+        ],
+    )
+    _section(
+        ["table", "code", "since", "until", "accepted", "reason"],
+        [
+            (it.table, it.code, it.since, it.until, it.accepted, it.reason)
+            for it in found.marks
+        ],
+    )
+    _section(
+        ["left", "because", "since", "decided"],
+        [(it.name, it.why, it.since, it.ruling) for it in found.left],
+    )
+    _section(
+        ["table", "target", "up to", "state"],
+        [(it.table, it.target, it.end, _state(it)) for it in found.targets],
+    )
     if found.reasons:
         click.echo()
     for reason in found.reasons:
         click.echo(f"to do: {printable(reason)}")
+
+
+def _section(
+    heads: Sequence[str],
+    rows: Sequence[Iterable[object]],
+    numbers: Collection[int] = (),
+) -> None:
+    """Prints rows behind an empty line, if there are some."""
+    if rows:
+        click.echo()
+        grid.show(heads, [list(map(_cell, row)) for row in rows], numbers=numbers)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        return value.isoformat(timespec="seconds")
+    return "" if value is None else str(value)
 
 
 def _state(target: Any) -> str:

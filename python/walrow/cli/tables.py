@@ -10,7 +10,7 @@ import click
 from walrow._read.survey import survey_of
 from walrow._read.survey.items import HEADS, NUMBERS, Table, Tables, lines_of
 from walrow.cli import grid, source
-from walrow.cli.arguments import library_option
+from walrow.cli.arguments import as_json, library_option
 from walrow.cli.terminal import print_json, printable
 
 
@@ -21,9 +21,7 @@ from walrow.cli.terminal import print_json, printable
     "catalog", "A file of `walrow catalog`: the types that the capture does not define."
 )
 @click.option("--columns", is_flag=True, help="Also list the columns of every version.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per table."
-)
+@as_json("Print one JSON object per table.")
 def tables(
     *,
     files: tuple[str, ...],

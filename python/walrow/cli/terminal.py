@@ -67,9 +67,6 @@ def line_printer(*, whole: bool) -> Callable[[str, str, str, bool], None]:
     """Prints lines to stdout: a head in a style, a text, and whether the line must be whole.
 
     Each is cut to the width of a terminal, in colour. Elsewhere it is plain and whole.
-
-    Args:
-        whole: Whether all lines must be whole.
     """
     if not sys.stdout.isatty():
         return _plain

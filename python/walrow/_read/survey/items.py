@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from walrow._lsn import Lsn
-from walrow._results import Result, as_json, counted, html_table, result
+from walrow._results import Result, aligned, as_json, counted, html_table, result
 
 
 @result
@@ -255,16 +255,7 @@ class Tables(tuple[Table, ...]):
 
     def __repr__(self) -> str:
         """Returns the tables as lines of text."""
-        rows = [HEADS, *lines_of(self)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                value.rjust(width) if at in NUMBERS else value.ljust(width)
-                for at, (value, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join(lines)
+        return "\n".join(aligned([HEADS, *lines_of(self)], NUMBERS))
 
     def _repr_html_(self) -> str:
         caption = f"<b>{counted(len(self), 'table')}</b>"
