@@ -211,6 +211,14 @@ def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
     return Rows.SOME
 
 
+def locked(conn: psycopg.Connection[Any], mode: str) -> set[int]:
+    """The OIDs of tables that open transactions have locked in a mode, as `pg_locks` names it.
+
+    Prepared transactions have their locks, too.
+    """
+    return {int(row[0]) for row in conn.execute(_LOCKED, {"mode": mode})}
+
+
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
@@ -369,6 +377,17 @@ SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
     ELSE 'none' END
 FROM pg_class c
 WHERE c.oid = %(table)s::regclass
+"""
+_LOCKED = """
+SELECT l.relation::bigint
+FROM pg_locks l
+JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+WHERE l.locktype = 'relation' AND l.granted AND l.mode = %(mode)s
+UNION ALL
+-- A standby only shows this mode.
+SELECT c.oid::bigint
+FROM pg_class c
+WHERE pg_is_in_recovery() AND %(mode)s <> 'AccessExclusiveLock'
 """
 _REMAINS = """
 SELECT jsonb_build_object(

@@ -120,6 +120,10 @@ class Completeness:
             compare = partial(self._compare_if_possible, ends)
             self._answer = self._asker.ask(compare)
 
+    def begin_unknown(self) -> None:
+        """Records that any table may lack rows, before the slot is made that a log begins with."""
+        write_published(self._log, Published({}, Lsn(0), []))
+
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, and not with a load.
 
@@ -144,7 +148,7 @@ class Completeness:
         except (Error, OSError) as error:
             self._note(
                 "warning: it is not known which tables had rows before the slot was "
-                f"created, and need a load: {error}"
+                f"created: each table with rows needs a load: {error}"
             )
 
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
@@ -176,8 +180,8 @@ class Completeness:
             at, names = before.position, self._publications
             look = Look((), names, at, before.seen, (), gone, logged)
             after = after_look(before, look) if gone else before
-            # That look has not asked for the event trigger.
-            after = after._replace(told=before.told)
+            # That look has asked neither for the event trigger nor for locks.
+            after = after._replace(told=before.told, noticed=before.noticed)
             self._store(before, self._settled(after, log, ends, is_last=True))
 
     def _gone(
@@ -247,8 +251,9 @@ class Completeness:
             names = self._publications
             tables = published.published_tables(conn, names, sized=False, oids=moved)
             if record.tables is not None:
-                earlier = record.publications or names
+                earlier = names if record.publications is None else record.publications
                 tables = with_births(conn, names, earlier, tables, record.parts())
+            truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
             remains = published.remains_of(conn, oids)
             seen = position_after(conn, self._given, is_other=self._is_other())
@@ -264,6 +269,7 @@ class Completeness:
                 max(stamps.tables, default=0),
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
+                truncated,
             )
         types = [table.get("names", ()) for table in (record.tables or {}).values()]
         types += [table.names for table in tables]
