@@ -229,6 +229,24 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
     assert {it.name for it in world.log.tables()} == {"public.u"}
 
 
+@pytest.mark.parametrize("last", ["DROP TABLE c", "ALTER TABLE c NO INHERIT t"])
+def test_a_last_child_that_goes_while_its_table_is_not_published(
+    world: World, last: str
+) -> None:
+    world.sql(T, OLD, "CREATE TABLE c () INHERITS (t)")
+    world.sql("CREATE PUBLICATION p FOR TABLE ONLY t")
+    world.take(snapshot=True)
+    with pytest.raises(walrow.errors.LogError, match="reason inherited"):
+        world.state("t")
+    world.sql("ALTER PUBLICATION p DROP TABLE ONLY t", last)
+    world.take()
+    world.sql(NEW, "ALTER PUBLICATION p ADD TABLE ONLY t")
+    world.take()
+    world.load("public.t")
+    assert world.state("t") == world.rows()["t"]
+    assert status_of(world.path).reasons == ()
+
+
 def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None:
     world.sql(
         T.replace("TABLE t", "TABLE r") + " PARTITION BY RANGE (id)",
