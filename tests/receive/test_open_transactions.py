@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 
 from servers import EmbeddedServer
+from servers.receiving import until
 from servers.world import World
 from walrow.postgres import ddl_trigger
 
@@ -286,3 +288,57 @@ def test_a_truncate_from_before_a_look_ends_no_mark(
     world.sql(*(f"TRUNCATE {name}" for name in names))
     world.look()
     assert not any(it.needs_load for it in world.log.tables())
+
+
+WAITERS = """
+SELECT count(*)
+FROM pg_locks w
+JOIN pg_locks h USING (transactionid)
+WHERE NOT w.granted AND h.granted AND h.pid = %s
+"""
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_table_that_is_published_while_the_slot_is_made(
+    world: World, *, snapshot: bool
+) -> None:
+    """The server waits twice for transactions. Those that begin later are open at the snapshot."""
+    world.sql(T, OTHER, "CREATE PUBLICATION p FOR TABLE o")
+    with contextlib.ExitStack() as stack:
+        first, second, third = (
+            stack.enter_context(psycopg.connect(world.dsn, autocommit=True))
+            for _ in range(3)
+        )
+
+        def waits_for(session: psycopg.Connection[Any]) -> bool:
+            found = third.execute(WAITERS, [session.info.backend_pid]).fetchone()
+            return found != (0,)
+
+        def begin(session: psycopg.Connection[Any], statement: str) -> None:
+            session.execute(b"BEGIN")
+            session.execute(statement.encode())
+
+        begin(first, "SELECT pg_current_xact_id()")
+        receiver = stack.enter_context(ThreadPoolExecutor(1))
+        received = receiver.submit(world.look, snapshot=snapshot)
+        until(lambda: waits_for(first))
+        begin(second, "SELECT pg_current_xact_id()")
+        first.execute(b"COMMIT")
+        until(lambda: waits_for(second))
+        begin(third, ROW)
+        world.sql("ALTER PUBLICATION p ADD TABLE t")
+        second.execute(b"COMMIT")
+        if not snapshot:
+            received.result(60)
+        else:
+            # The load begins again, and waits for it.
+            until(lambda: waits_for(third) or received.done())
+        third.execute(b"COMMIT")
+        received.result(60)
+    world.look()
+    assert world.log.tables() or snapshot
+    lacking = {it.name for it in world.log.tables() if it.needs_load}
+    if lacking:
+        world.load(*lacking)
+        world.look()
+    assert world.state("t") == [{"id": 1, "v": "lost"}]

@@ -174,6 +174,11 @@ def published_tables(
     ]
 
 
+def entries_of(tables: Sequence[PublishedTable]) -> set[Membership]:
+    """The entries that publish tables."""
+    return {each for table in tables for each in table.memberships}
+
+
 def remains_of(
     conn: psycopg.Connection[Any], oids: Collection[int]
 ) -> dict[int, Remains | None]:

@@ -106,6 +106,8 @@ class Completeness:
         self._read = Lsn(0)
         #: The open marks of tables that were looked at for rows.
         self._asked: dict[int, list[Mark]] = {}
+        #: The entries of publications before the slot was made.
+        self._entries: set[published.Membership] = set()
         self._trigger: Trigger = Absent()
         self._has_read = False
         self._has_exceptions = False
@@ -123,6 +125,11 @@ class Completeness:
     def begin_unknown(self) -> None:
         """Records that any table may lack rows, before the slot is made that a log begins with."""
         write_published(self._log, Published({}, Lsn(0), []))
+        with contextlib.suppress(Error), connect_for_sql(self._given) as conn:
+            conn.execute("SET lock_timeout = '2s'")
+            names = self._publications
+            tables = published.published_tables(conn, names, sized=False)
+            self._entries = published.entries_of(tables)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, and not with a load.
@@ -143,6 +150,10 @@ class Completeness:
                 names = self._publications
                 tables = published.published_tables(conn, names, sized=False)
                 lacking = published.with_rows(conn, tables)
+            # An open transaction may have rows from before a new entry.
+            lacking |= {
+                it.oid for it in tables if not self._entries.issuperset(it.memberships)
+            }
             record = at_beginning(tables, lacking, names, start)
             self._store(record._replace(marks={}), record)
         except (Error, OSError) as error:

@@ -174,9 +174,12 @@ class Connector:
         )
 
     def make(
-        self, number: int, parts: frozenset[Part], began: Callable[[CreatedSlot], None]
+        self,
+        number: int,
+        parts: frozenset[Part],
+        began: Callable[[CreatedSlot | None], None],
     ) -> Made:
-        """Drops and creates a slot, and creates a publication."""
+        """Drops and creates a slot, and creates a publication. Calls `began` before it, and after."""
         conn, server = self.stream.connection, self._server
         if Part.DROP in parts:
             drop_slot(conn, self._slot, wait=True)
@@ -189,6 +192,7 @@ class Connector:
             self._heard(Heard())
         if Part.SLOT not in parts:
             return Made(number, None)
+        began(None)
         created = create_slot(
             conn,
             self._slot,

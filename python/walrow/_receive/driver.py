@@ -375,8 +375,8 @@ class Driver:
         match action:
             case events.Inspect(number, system, last):
                 self._step(number, connector.inspect, number, system, last)
-            case events.Make(number):
-                self._step(number, self._make, connector, action)
+            case events.Make(number, parts):
+                self._step(number, connector.make, number, parts, self._slot_began)
             case events.Check(number):
                 self._step(number, connector.check, action, self._goal)
             case events.StartStream(number, start, options):
@@ -479,13 +479,10 @@ class Driver:
     def _connect_to_ask(self) -> psycopg.Connection[Any]:
         return connect_to_ask(self._server.asked, f"(questions for slot {self._slot})")
 
-    def _make(self, connector: Connector, action: events.Make) -> events.Made:
-        if events.Part.SLOT in action.parts:
+    def _slot_began(self, created: CreatedSlot | None) -> None:
+        if created is None:
             self._completeness.begin_unknown()
-        return connector.make(action.number, action.parts, self._slot_began)
-
-    def _slot_began(self, created: CreatedSlot) -> None:
-        if created.snapshot is not None:
+        elif created.snapshot is not None:
             self._completeness.begin(created.snapshot, created.consistent_point)
 
     def _drop_slot(self) -> None:
