@@ -92,8 +92,8 @@ WITH asked AS MATERIALIZED (
                 AND t.xmin = b.xmin AND t.xmax = '0' AND b.xmax = '0'
                 AND t.cmin::text::bigint - b.cmin::text::bigint <= 3
         ) AS keeps_file,
-        -- Nor was it a partition for a while: DETACH writes its row and those of all columns. After
-        -- a creation, an INSERT and a DETACH, the number of its row is 5 at least.
+        -- Nor was it a partition for a while: DETACH writes its row, and the rows of all columns. If
+        -- one transaction creates, fills and detaches it, the number of its row is 5 at least.
         c.xmin = b.xmin AND c.xmax = '0' AND b.xmax = '0'
             AND c.cmin::text::bigint - b.cmin::text::bigint <= 4
         OR EXISTS (

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import psycopg
 
 from walrow._postgres.session import records
-from walrow.errors import Error, OptionError
 
 
 class Rows(Enum):
@@ -262,21 +261,6 @@ def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
         sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
-
-
-def unpublished(
-    tables: Sequence[PublishedTable], names: Sequence[str]
-) -> dict[str, Error]:
-    """The errors for names that no published table has, by name."""
-    published = {table.name for table in tables}
-    return {
-        name: OptionError(
-            f"no table {name} in the publication: add it with ALTER PUBLICATION, or name "
-            "another one as schema.name"
-        )
-        for name in names
-        if name not in published
-    }
 
 
 HAS_SCHEMAS = 150_000

@@ -76,15 +76,9 @@ class Completeness:
     ) -> None:
         """Stores the arguments.
 
-        Args:
-            given: The connection parameters.
-            asker: Asks the server.
-            log: The log's directory.
-            publications: The publications.
-            note: Is called with messages for the user.
-            aged: Is called when a type was altered, so that the log needs the catalog again.
-            trigger: Is called with whether the database has an event trigger of walrow.
-            is_other: Whether the server's SQL functions return other LSNs than its stream has.
+        A type that was altered calls `aged`: the log needs the catalog again. `trigger` hears whether
+        the database has an event trigger of walrow. `is_other` is whether the server's SQL functions
+        return other LSNs than its stream has.
         """
         self._given = {**given, "connect_timeout": 5}
         self._asker = asker
@@ -132,13 +126,7 @@ class Completeness:
             self._entries = published.entries_of(tables)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
-        """Records what a log lacks that begins with a slot, and not with a load.
-
-        Args:
-            snapshot: The snapshot of the slot's start, which another connection has
-                exported.
-            start: The slot's start.
-        """
+        """Records what a log lacks that begins with a slot, whose start has a snapshot."""
         try:
             with connect_for_sql(self._given) as conn, conn.transaction():
                 conn.execute(

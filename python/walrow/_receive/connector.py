@@ -86,13 +86,7 @@ class Connector:
     def __init__(
         self, server: Server, wakeup: int, heard: Callable[[Heard], None]
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            server: The server.
-            wakeup: A descriptor that ends the waits for the stream.
-            heard: Is called when the server has answered in a step that takes long.
-        """
+        """Stores the arguments: `heard` is called when the server has answered in a long step."""
         self._server, self._slot = server, server.slot
         self._wakeup, self._heard = wakeup, heard
         self._thread = asking_thread("walrow-connect", self._close)

@@ -238,11 +238,7 @@ def after_names(
 ) -> Published:
     """The record after a look at the names that values contain, as of the type regclass.
 
-    Args:
-        before: The record.
-        names: The names.
-        renamed: The OIDs of objects that are new in them, and were renamed.
-        came: The types of the names in new tables.
+    Objects with the OIDs `renamed` are new in them. `came` has the types of names in new tables.
     """
     marks, noticed = dict(before.marks), dict(before.noticed)
     moved = {
