@@ -138,10 +138,7 @@ def read_catalog(
 ) -> Catalog:
     """Reads the catalog for publications, and waits for locks only shortly.
 
-    Args:
-        conn: A connection with autocommit.
-        given: The parameters of another connection, which asks who has a lock.
-        publications: The publications.
+    `given` are the parameters of another connection, which asks who has a lock.
 
     Raises:
         ReplicationError: It cannot be read. If somebody has a lock, it says who.
