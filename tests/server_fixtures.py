@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from servers import EmbeddedServer
     from servers.receiving import Feed
     from servers.wal import SmallSegments
+    from servers.world import World
 
 #: The versions of PostgreSQL that are fetched. A test compares them with `servers`.
 FETCHED = (
@@ -173,3 +174,14 @@ _LONG = (
     "test_state",
     "test_net",
 )
+
+
+@pytest.fixture
+def world(server: EmbeddedServer, tmp_path: Path) -> Iterator[World]:
+    """A database of its own, and no log yet."""
+    from servers.world import World
+
+    with server.database("world") as database:
+        found = World(server.dsn_of(database), tmp_path / "log", f"s_{database}")
+        yield found
+        found.close()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -19,6 +20,9 @@ from servers.receiving import (
     end_of_wal,
     until,
 )
+from servers.world import World
+from walrow._receive import completeness
+from walrow._receive.completeness import Completeness
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
@@ -308,6 +312,66 @@ def test_tables_that_have_rows_before_the_slot(filled: Feed) -> None:
     assert sum(len(batch) for batch in walrow.Log(filled.log).state("wide")) == 1
     with pytest.raises(walrow.errors.LogError, match="rows before the slot"):
         walrow.Log(filled.log).state("item")
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_beginning_that_is_not_known(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, ends: bool
+) -> None:
+    """The next look believes only what it proves: a table that had no row, and has none."""
+    world.sql(
+        "CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)",
+        "CREATE TABLE none (id int PRIMARY KEY)",
+        "CREATE PUBLICATION p FOR ALL TABLES",
+    )
+    with monkeypatch.context() as patch:
+        if ends:
+            patch.setattr(Completeness, "begin", failing(RuntimeError()))
+            with pytest.raises(RuntimeError):
+                world.look()
+        else:
+            error = psycopg.errors.QueryCanceled()
+            patch.setattr(completeness, "at_beginning", failing(error))
+            world.look()
+    world.look()
+    world.sql("INSERT INTO none VALUES (1)", "INSERT INTO t VALUES (2)")
+    world.look()
+    assert needed(world.path) == {"public.t": "it is new in the publication"}
+    assert world.state("none") == [{"id": 1}]
+    world.load("public.t")
+    world.look()
+    assert needed(world.path) == {}
+    assert world.state("t") == [{"id": 1}, {"id": 2}]
+
+
+def test_a_load_after_a_table_came_back_is_not_marked_again(
+    filled: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def has_left() -> bool:
+        return any(it.left is not None for it in walrow.Log(filled.log).tables())
+
+    with receiving(filled, monkeypatch):
+        until_loaded(filled.log)
+        filled.execute("ALTER PUBLICATION p DROP TABLE item")
+        until(has_left)
+        # Only loads make it look from now on.
+        monkeypatch.setattr(completeness, "_LOOK_SECONDS", 1000)
+        time.sleep(1)
+        filled.execute("INSERT INTO item VALUES (500, 1)")
+        filled.execute("ALTER PUBLICATION p ADD TABLE item")
+        walrow.load("public.item", log=filled.log, timeout=60)
+        filled.execute("INSERT INTO item VALUES (501, 1)")
+    filled.receive_all()
+    assert needed(filled.log) == {}
+    assert not has_left()
+    filled.check()
+
+
+def failing(error: Exception) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
@@ -12,14 +10,12 @@ import pyarrow as pa
 import pytest
 
 import walrow
-from servers import EmbeddedServer
-from servers.receiving import end_of_wal
+from servers.world import Rows, World
 from walrow._run.status import status_of
 from walrow.log import Absence, Ruling, Why
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-Rows = list[dict[str, Any]]
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 OLD = "INSERT INTO t VALUES (1, 'old')"
 NEW = "INSERT INTO t VALUES (7, 'new')"
@@ -27,75 +23,6 @@ SWAP = (
     "BEGIN; ALTER TABLE t RENAME TO x; ALTER TABLE n RENAME TO t;"
     " ALTER TABLE x RENAME TO n; COMMIT"
 )
-
-
-class World:
-    """A database, and the log of its changes."""
-
-    def __init__(self, dsn: str, log: Path, name: str) -> None:
-        self.dsn, self.path, self._name = dsn, log, name
-        self._conn = psycopg.connect(dsn, autocommit=True)
-        #: Positions of the server, with the rows of its tables then, by name.
-        self.points: list[tuple[walrow.Lsn, dict[str, Rows]]] = []
-
-    def sql(self, *statements: str) -> None:
-        for statement in statements:
-            self._conn.execute(statement.encode())
-
-    def take(self, **options: Any) -> None:
-        """Receives all commits, and looks."""
-        given: dict[str, Any] = {"publications": "p", "until": "now", "create": True}
-        walrow.receive(self.dsn, log=self.path, slot=self._name, **(given | options))
-        self.points.append((walrow.Lsn(end_of_wal(self.dsn)), self.rows()))
-
-    def load(self, *tables: str) -> None:
-        walrow.load(list(tables), log=self.path, wait=False)
-        self.take()
-
-    @property
-    def log(self) -> walrow.Log:
-        return walrow.Log(self.path)
-
-    def rows(self) -> dict[str, Rows]:
-        """The rows of the server's tables."""
-        query = "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
-        found = {}
-        for (name,) in self._conn.execute(query).fetchall():
-            cursor = self._conn.execute(f'TABLE "{name}" ORDER BY 1'.encode())
-            names = [it.name for it in cursor.description or ()]
-            found[name] = [dict(zip(names, row, strict=True)) for row in cursor]
-        return found
-
-    def oid(self, name: str) -> int:
-        (found,) = self._conn.execute(f"SELECT '{name}'::regclass::oid").fetchone() or (
-            0,
-        )
-        return int(found)
-
-    def state(self, name: Any, **options: Any) -> Rows:
-        found = self.log.state(name, **options).to_pyarrow().to_pylist()
-        return sorted(found, key=lambda row: row["id"])
-
-    def net(self, name: Any) -> Rows:
-        found = self.log.net(name).to_pyarrow().to_pylist()
-        rows = [
-            {key: value for key, value in row.items() if not key.startswith("_")}
-            for row in found
-            if row["id"] is not None
-        ]
-        return sorted(rows, key=lambda row: row["id"])
-
-    def close(self) -> None:
-        self.sql(f"SELECT pg_drop_replication_slot('{self._name}')")
-        self._conn.close()
-
-
-@pytest.fixture
-def world(server: EmbeddedServer, tmp_path: Path) -> Iterator[World]:
-    with server.database("left") as database:
-        found = World(server.dsn_of(database), tmp_path / "log", f"s_{database}")
-        yield found
-        found.close()
 
 
 class Case(NamedTuple):
@@ -300,6 +227,24 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
     assert status_of(world.path).left == ()
     world.take()
     assert {it.name for it in world.log.tables()} == {"public.u"}
+
+
+@pytest.mark.parametrize("last", ["DROP TABLE c", "ALTER TABLE c NO INHERIT t"])
+def test_a_last_child_that_goes_while_its_table_is_not_published(
+    world: World, last: str
+) -> None:
+    world.sql(T, OLD, "CREATE TABLE c () INHERITS (t)")
+    world.sql("CREATE PUBLICATION p FOR TABLE ONLY t")
+    world.take(snapshot=True)
+    with pytest.raises(walrow.errors.LogError, match="reason inherited"):
+        world.state("t")
+    world.sql("ALTER PUBLICATION p DROP TABLE ONLY t", last)
+    world.take()
+    world.sql(NEW, "ALTER PUBLICATION p ADD TABLE ONLY t")
+    world.take()
+    world.load("public.t")
+    assert world.state("t") == world.rows()["t"]
+    assert status_of(world.path).reasons == ()
 
 
 def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None:

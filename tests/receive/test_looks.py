@@ -912,6 +912,26 @@ LATE = {
         [ROOT],
         [f"CREATE TABLE t {LEAF}", ROW, "ALTER TABLE root DETACH PARTITION t"],
     ),
+    "detached, without other columns": (
+        ALL_VIA_ROOT,
+        ["CREATE TABLE root (id int) PARTITION BY RANGE (id)"],
+        [
+            f"CREATE TABLE t {LEAF}",
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE root DETACH PARTITION t",
+        ],
+    ),
+    "attached and detached": (
+        ALL_VIA_ROOT,
+        ["CREATE TABLE root (id int) PARTITION BY RANGE (id)"],
+        [
+            "CREATE TABLE t (id int)",
+            ATTACH,
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE root DETACH PARTITION t",
+            "ALTER TABLE t ALTER id SET NOT NULL",
+        ],
+    ),
     "attached tree": (
         VIA_ROOT,
         [ROOT],
@@ -1048,6 +1068,17 @@ WHOLE = {
             "CREATE TABLE t (id int)",
             "INSERT INTO t VALUES (1)",
             "ALTER TABLE t SET SCHEMA other",
+        ],
+    ),
+    "all columns altered": (
+        ALL_VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE t (a bigint, b text)",
+            "INSERT INTO t VALUES (1, 'x')",
+            "ALTER TABLE t ADD PRIMARY KEY (a, b)",
+            "ALTER TABLE t ALTER a SET DEFAULT 5",
+            "CREATE INDEX ON t (b)",
         ],
     ),
     "partitions": (

@@ -386,6 +386,22 @@ def test_a_table_that_left_has_a_reason_until_it_comes_back() -> None:
         assert gone(back, 48, remains={20: remains}).left[20].why is why
 
 
+def test_a_load_after_a_table_came_back_is_enough() -> None:
+    before = at_beginning([TABLE], (), ["p"], Lsn(8))
+    remains = {20: Remains("public", "p")}
+    loaded = after_load(gone(before, 16, remains=remains), [TABLE], Lsn(24))
+    record = after_look(loaded, Look([TABLE], ["p"], Lsn(32), Lsn(32)))
+    assert (codes(record), record.left) == ([], {})
+    # It has left again since.
+    assert gone(loaded, 32, remains=remains).left[20].since == 16
+    late = gone(before, 40, remains=remains)
+    look = Look([], ["p"], Lsn(40), Lsn(40), remains=remains)
+    loaded = after_load(late, [TABLE], Lsn(24), look)
+    assert loaded.left[20].why is Absence.UNPUBLISHED
+    record = after_look(loaded, Look([TABLE], ["p"], Lsn(48), Lsn(48)))
+    assert codes(record) == ["left_publication"]
+
+
 def test_a_name_has_its_owners_from_look_to_look() -> None:
     other = TABLE._replace(oid=30, name="public.n")
     record = at_beginning([TABLE, other], (), ["p"], Lsn(8))
@@ -450,6 +466,11 @@ def test_children_are_marked_until_they_are_accepted() -> None:
         "public.c, public.d"
     ]
     assert codes(looked(parent, more, TABLE)) == []
+    # The last child went while it was not published.
+    left = gone(looked(TABLE, parent), 32, remains={20: Remains("public", "p")})
+    back = after_look(left, Look([TABLE], ["p"], Lsn(40), Lsn(40)))
+    assert codes(back) == ["left_publication"]
+    assert codes(after_load(left, [TABLE], Lsn(40))) == []
     (mark,) = record.marks[20]
     accepted = replace(mark, accepted=dt.datetime.now(dt.UTC))
     record = record._replace(marks={20: [accepted]})

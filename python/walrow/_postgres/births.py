@@ -13,6 +13,7 @@ from walrow._postgres.published import (
     PublishedTable,
     Rows,
     TablePart,
+    locked,
     rows_of,
 )
 from walrow._postgres.session import records
@@ -45,6 +46,8 @@ def with_births(
         (it["root"], it["part"]): (not it["is_published"], not it["keeps_file"])
         for it in records(conn, sql, parameters)
     }
+    # A transaction that inserted before the publication has its lock, or its rows are seen.
+    written = locked(conn, "RowExclusiveLock")
 
     def born(root: int, part: TablePart) -> TablePart:
         if (found := births.get((root, part.oid))) is None:
@@ -52,7 +55,8 @@ def with_births(
         rows = rows_of(conn, part.quoted) if any(found) else Rows.SOME
         if rows is Rows.NEVER:
             found = (False, False)
-        return part._replace(birth=Birth(*found, has_rows=rows is Rows.SOME))
+        has_rows = rows is Rows.SOME or (found[0] and part.oid in written)
+        return part._replace(birth=Birth(*found, has_rows))
 
     return [
         it._replace(parts=[born(it.oid, part) for part in it.parts]) for it in tables
@@ -88,13 +92,16 @@ WITH asked AS MATERIALIZED (
                 AND t.xmin = b.xmin AND t.xmax = '0' AND b.xmax = '0'
                 AND t.cmin::text::bigint - b.cmin::text::bigint <= 3
         ) AS keeps_file,
-        -- Nor was it a partition for a while.
-        EXISTS (
+        -- Nor was it a partition for a while: DETACH writes its row, and the rows of all columns. If
+        -- one transaction creates, fills and detaches it, the number of its row is 5 at least.
+        c.xmin = b.xmin AND c.xmax = '0' AND b.xmax = '0'
+            AND c.cmin::text::bigint - b.cmin::text::bigint <= 4
+        OR EXISTS (
             SELECT
             FROM pg_attribute a
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = b.xmin AND a.xmax = '0'
                 AND a.cmin::text::bigint - b.cmin::text::bigint <= 1
-        ) AS keeps_columns
+        ) AS was_no_partition
     FROM unnest(%(roots)s::bigint[], %(parts)s::bigint[]) q (root, part)
     JOIN pg_class c ON c.oid = q.part
     -- Without it, nothing is older.
@@ -158,7 +165,8 @@ SELECT jsonb_build_object(
         SELECT coalesce(bool_and(t.is_attached AND e.keeps_schema AND {older(e)} AND {older(p)}
             AND (e.oid IS NULL OR e.oid < v.part)
             -- Changes of a partition may have been sent as those of its root.
-            AND (v.root <> v.part OR v.keeps_columns OR NOT p.pubviaroot) AND p.pubname = ANY (%(earlier)s::text[])), false)
+            AND (v.root <> v.part OR v.was_no_partition OR NOT p.pubviaroot)
+            AND p.pubname = ANY (%(earlier)s::text[])), false)
         FROM entry e
         JOIN pg_publication p ON p.oid = e.publication
         JOIN tree t ON (t.root, t.part, t.number) = (e.root, e.part, e.number)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import psycopg
 
 from walrow._postgres.session import records
-from walrow.errors import Error, OptionError
 
 
 class Rows(Enum):
@@ -174,6 +173,11 @@ def published_tables(
     ]
 
 
+def entries_of(tables: Sequence[PublishedTable]) -> set[Membership]:
+    """The entries that publish tables."""
+    return {each for table in tables for each in table.memberships}
+
+
 def remains_of(
     conn: psycopg.Connection[Any], oids: Collection[int]
 ) -> dict[int, Remains | None]:
@@ -209,6 +213,14 @@ def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
         if row is not None:
             return Rows(row[0])
     return Rows.SOME
+
+
+def locked(conn: psycopg.Connection[Any], mode: str) -> set[int]:
+    """The OIDs of tables that open transactions have locked in a mode, as `pg_locks` names it.
+
+    Prepared transactions have their locks, too.
+    """
+    return {int(row[0]) for row in conn.execute(_LOCKED, {"mode": mode})}
 
 
 class Stamps(NamedTuple):
@@ -249,21 +261,6 @@ def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
         sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
-
-
-def unpublished(
-    tables: Sequence[PublishedTable], names: Sequence[str]
-) -> dict[str, Error]:
-    """The errors for names that no published table has, by name."""
-    published = {table.name for table in tables}
-    return {
-        name: OptionError(
-            f"no table {name} in the publication: add it with ALTER PUBLICATION, or name "
-            "another one as schema.name"
-        )
-        for name in names
-        if name not in published
-    }
 
 
 HAS_SCHEMAS = 150_000
@@ -369,6 +366,17 @@ SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
     ELSE 'none' END
 FROM pg_class c
 WHERE c.oid = %(table)s::regclass
+"""
+_LOCKED = """
+SELECT l.relation::bigint
+FROM pg_locks l
+JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+WHERE l.locktype = 'relation' AND l.granted AND l.mode = %(mode)s
+UNION ALL
+-- A standby only shows this mode.
+SELECT c.oid::bigint
+FROM pg_class c
+WHERE pg_is_in_recovery() AND %(mode)s <> 'AccessExclusiveLock'
 """
 _REMAINS = """
 SELECT jsonb_build_object(

@@ -40,10 +40,8 @@ class Attempts:
     def __init__(self, give_up_after: float, start_within: float, now: float) -> None:
         """Begins with the first one.
 
-        Args:
-            give_up_after: How many seconds a file system may refuse writes.
-            start_within: The seconds within which a server must be reached.
-            now: The time.
+        A file system may refuse writes for `give_up_after` seconds. A server must be reached within
+        `start_within` seconds.
         """
         self._give_up_after = give_up_after
         self._start_within = start_within
@@ -151,12 +149,7 @@ class Streaming:
         return True
 
     def may_stream(self, end_of_wal: Lsn, durable: Lsn) -> bool:
-        """Whether a new connection may stream: not until the log has all of the WAL that failed.
-
-        Args:
-            end_of_wal: The end of the server's WAL.
-            durable: The end of the log.
-        """
+        """Whether a new connection may stream: not until the log has all of the WAL that failed."""
         if self._until == 0:
             self._until = end_of_wal
         elif self._until is not None and durable >= self._until:

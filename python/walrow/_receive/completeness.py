@@ -76,15 +76,9 @@ class Completeness:
     ) -> None:
         """Stores the arguments.
 
-        Args:
-            given: The connection parameters.
-            asker: Asks the server.
-            log: The log's directory.
-            publications: The publications.
-            note: Is called with messages for the user.
-            aged: Is called when a type was altered, so that the log needs the catalog again.
-            trigger: Is called with whether the database has an event trigger of walrow.
-            is_other: Whether the server's SQL functions return other LSNs than its stream has.
+        A type that was altered calls `aged`: the log needs the catalog again. `trigger` hears whether
+        the database has an event trigger of walrow. `is_other` is whether the server's SQL functions
+        return other LSNs than its stream has.
         """
         self._given = {**given, "connect_timeout": 5}
         self._asker = asker
@@ -106,6 +100,8 @@ class Completeness:
         self._read = Lsn(0)
         #: The open marks of tables that were looked at for rows.
         self._asked: dict[int, list[Mark]] = {}
+        #: The entries of publications before the slot was made.
+        self._entries: set[published.Membership] = set()
         self._trigger: Trigger = Absent()
         self._has_read = False
         self._has_exceptions = False
@@ -120,14 +116,17 @@ class Completeness:
             compare = partial(self._compare_if_possible, ends)
             self._answer = self._asker.ask(compare)
 
-    def begin(self, snapshot: str, start: Lsn) -> None:
-        """Records what a log lacks that begins with a slot, and not with a load.
+    def begin_unknown(self) -> None:
+        """Records that any table may lack rows, before the slot is made that a log begins with."""
+        write_published(self._log, Published({}, Lsn(0), []))
+        with contextlib.suppress(Error), connect_for_sql(self._given) as conn:
+            conn.execute("SET lock_timeout = '2s'")
+            names = self._publications
+            tables = published.published_tables(conn, names, sized=False)
+            self._entries = published.entries_of(tables)
 
-        Args:
-            snapshot: The snapshot of the slot's start, which another connection has
-                exported.
-            start: The slot's start.
-        """
+    def begin(self, snapshot: str, start: Lsn) -> None:
+        """Records what a log lacks that begins with a slot, whose start has a snapshot."""
         try:
             with connect_for_sql(self._given) as conn, conn.transaction():
                 conn.execute(
@@ -139,12 +138,16 @@ class Completeness:
                 names = self._publications
                 tables = published.published_tables(conn, names, sized=False)
                 lacking = published.with_rows(conn, tables)
+            # An open transaction may have rows from before a new entry.
+            lacking |= {
+                it.oid for it in tables if not self._entries.issuperset(it.memberships)
+            }
             record = at_beginning(tables, lacking, names, start)
             self._store(record._replace(marks={}), record)
         except (Error, OSError) as error:
             self._note(
                 "warning: it is not known which tables had rows before the slot was "
-                f"created, and need a load: {error}"
+                f"created: each table with rows needs a load: {error}"
             )
 
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
@@ -176,8 +179,8 @@ class Completeness:
             at, names = before.position, self._publications
             look = Look((), names, at, before.seen, (), gone, logged)
             after = after_look(before, look) if gone else before
-            # That look has not asked for the event trigger.
-            after = after._replace(told=before.told)
+            # That look has asked neither for the event trigger nor for locks.
+            after = after._replace(told=before.told, noticed=before.noticed)
             self._store(before, self._settled(after, log, ends, is_last=True))
 
     def _gone(
@@ -247,8 +250,9 @@ class Completeness:
             names = self._publications
             tables = published.published_tables(conn, names, sized=False, oids=moved)
             if record.tables is not None:
-                earlier = record.publications or names
+                earlier = names if record.publications is None else record.publications
                 tables = with_births(conn, names, earlier, tables, record.parts())
+            truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
             remains = published.remains_of(conn, oids)
             seen = position_after(conn, self._given, is_other=self._is_other())
@@ -264,6 +268,7 @@ class Completeness:
                 max(stamps.tables, default=0),
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
+                truncated,
             )
         types = [table.get("names", ()) for table in (record.tables or {}).values()]
         types += [table.names for table in tables]

@@ -86,13 +86,7 @@ class Connector:
     def __init__(
         self, server: Server, wakeup: int, heard: Callable[[Heard], None]
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            server: The server.
-            wakeup: A descriptor that ends the waits for the stream.
-            heard: Is called when the server has answered in a step that takes long.
-        """
+        """Stores the arguments: `heard` is called when the server has answered in a long step."""
         self._server, self._slot = server, server.slot
         self._wakeup, self._heard = wakeup, heard
         self._thread = asking_thread("walrow-connect", self._close)
@@ -174,9 +168,12 @@ class Connector:
         )
 
     def make(
-        self, number: int, parts: frozenset[Part], began: Callable[[CreatedSlot], None]
+        self,
+        number: int,
+        parts: frozenset[Part],
+        began: Callable[[CreatedSlot | None], None],
     ) -> Made:
-        """Drops and creates a slot, and creates a publication."""
+        """Drops and creates a slot, and creates a publication. Calls `began` before it, and after."""
         conn, server = self.stream.connection, self._server
         if Part.DROP in parts:
             drop_slot(conn, self._slot, wait=True)
@@ -189,6 +186,7 @@ class Connector:
             self._heard(Heard())
         if Part.SLOT not in parts:
             return Made(number, None)
+        began(None)
         created = create_slot(
             conn,
             self._slot,

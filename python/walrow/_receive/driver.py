@@ -479,8 +479,10 @@ class Driver:
     def _connect_to_ask(self) -> psycopg.Connection[Any]:
         return connect_to_ask(self._server.asked, f"(questions for slot {self._slot})")
 
-    def _slot_began(self, created: CreatedSlot) -> None:
-        if created.snapshot is not None:
+    def _slot_began(self, created: CreatedSlot | None) -> None:
+        if created is None:
+            self._completeness.begin_unknown()
+        elif created.snapshot is not None:
             self._completeness.begin(created.snapshot, created.consistent_point)
 
     def _drop_slot(self) -> None:

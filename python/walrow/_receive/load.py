@@ -386,10 +386,8 @@ class LoadDecisions:
     ) -> None:
         """Begins without a load.
 
-        Args:
-            everything: The request for all tables.
-            may_pass: Whether another attempt may succeed after this failure.
-            is_busy: Whether somebody else had a table locked, or has changed it.
+        `may_pass` says whether another attempt may succeed after a failure, and `is_busy` whether
+        somebody else had a table locked, or has changed it.
         """
         self.state: State = Nothing()
         self._everything = everything

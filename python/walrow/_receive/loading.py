@@ -30,7 +30,7 @@ from walrow._postgres.copying import (
     refusals,
 )
 from walrow._postgres.open_connections import cancel
-from walrow._postgres.published import published_tables, unpublished
+from walrow._postgres.published import entries_of, published_tables
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
 from walrow._receive.load import (
@@ -46,7 +46,7 @@ from walrow._receive.orders import BeginLoad
 from walrow._receive.status import LoadProgress
 from walrow._waiting import Waiter
 from walrow._workers import Worker
-from walrow.errors import Error, ReplicationError
+from walrow.errors import Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,16 +80,8 @@ class TableLoad:
     ) -> None:
         """Stores the arguments.
 
-        Args:
-            number: Its number.
-            given: The connection parameters.
-            publications: The publications, which say what of a table is loaded.
-            names: The tables, as `schema.name`. None for all that are published.
-            binary: Whether values come in binary.
-            jobs: The number of connections that copy.
-            tell: Takes the answers.
-            note: Takes what the load waits for, for the person who asked for it. A thread of the
-                load calls it, as it may write to a disk.
+        `names` are as `schema.name`, None for all that are published. `note` takes what the load
+        waits for, for the person who asked for it. A thread calls it, as it may write to a disk.
         """
         self._number = number
         self._given = given
@@ -286,7 +278,13 @@ class TableLoad:
             conn.execute(_LOCK_TIMEOUT)
         conn = self._connections[-1]
         self.tables = self._published(conn, sized=False)
-        refused: dict[str, Error] = unpublished(self.tables, self._names or ())
+        text = "in the publication: add it with ALTER PUBLICATION, or name another one as schema.name"
+        there = {table.name for table in self.tables}
+        refused: dict[str, Error] = {
+            name: OptionError(f"no table {name} {text}")
+            for name in self._names or ()
+            if name not in there
+        }
         if len(self.tables) > 1:
             # Before the slot, and all at once: each of them would break the load of the others.
             refused |= refusals(conn, self.tables)
@@ -317,12 +315,14 @@ class TableLoad:
         for conn in copying:
             conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
-        # Not before the slot: its creation waits for transactions, and they for the locks.
-        first = copying[0]
+        first, entries = copying[0], entries_of(self.tables)
         self.tables = self._published(first, sized=True)
+        # Not before the slot: its creation waits for transactions, and they for the locks.
         lock(copying, self.tables)
-        if not is_same(self.tables, self._published(now, sized=False)):
-            text = "a table was altered or truncated while the load began"
+        is_kept = is_same(self.tables, self._published(now, sized=False))
+        # An open transaction may have rows from before an entry that came with the slot.
+        if not (is_kept and entries_of(self.tables) <= entries):
+            text = "a table was altered, truncated or published while the load began"
             raise ReplicationError(text, sqlstate=SERIALIZATION_FAILURE)
         now.close()
         self._pieces.extend(pieces_of(self.tables))

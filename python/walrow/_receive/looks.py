@@ -34,6 +34,8 @@ class Look(NamedTuple):
     trigger: str | None = None
     #: The sum of the stamps of all tables that were not published at the last look.
     others: int = 0
+    #: The OIDs of tables that an open transaction may have truncated.
+    truncated: Collection[int] = ()
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""

@@ -84,7 +84,9 @@ def after_look(before: Published, look: Look) -> Published:
     known_tables = before.tables or {}
     asking = set()
     # An earlier record lacks the LSNs of its marks: they precede this look.
-    noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
+    known_since = {oid: it for oid, it in before.noticed.items() if it != _NEVER}
+    noticed = {**dict.fromkeys(_open(marks), look.seen), **known_since}
+    unsure = {*noticed, *before.noticed} - known_since.keys()
     left = _left(before, look)
     for table in look.tables:
         oid, known = table.oid, known_tables.get(table.oid)
@@ -126,6 +128,10 @@ def after_look(before: Published, look: Look) -> Published:
         pictures[table.oid] = _picture(
             table, known_tables.get(table.oid, {}), look.seen
         )
+    # An open transaction may have truncated it before it got rows that are not whole.
+    unsure = {*unsure, *(table.oid for table in look.tables)}.intersection(
+        look.truncated
+    )
     after = before._replace(
         tables=pictures,
         position=look.durable,
@@ -135,7 +141,7 @@ def after_look(before: Published, look: Look) -> Published:
         new_files=files,
         left=left,
         seen=look.seen,
-        noticed=noticed,
+        noticed=noticed | dict.fromkeys(unsure, _NEVER),
         told=after_moves(before, look, pictures, asking),
     )
     return after._replace(owners=_owners(before, after))
@@ -206,9 +212,9 @@ def _mark_children(
     seen: Lsn,
 ) -> None:
     """Marks a table whose children by inheritance have changed. Without any, it is whole again."""
-    if known.get("children", []) == sorted(table.children):
-        return
     found = marks.get(table.oid, [])
+    if known.get("children", [] if not found else None) == sorted(table.children):
+        return
     open_ = [it for it in found if it.code is Why.INHERITED and it.is_open]
     names = sorted(table.children.values())
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
@@ -232,11 +238,7 @@ def after_names(
 ) -> Published:
     """The record after a look at the names that values contain, as of the type regclass.
 
-    Args:
-        before: The record.
-        names: The names.
-        renamed: The OIDs of objects that are new in them, and were renamed.
-        came: The types of the names in new tables.
+    Objects with the OIDs `renamed` are new in them. `came` has the types of names in new tables.
     """
     marks, noticed = dict(before.marks), dict(before.noticed)
     moved = {
@@ -322,7 +324,8 @@ def settled(
 
 def _emptied(record: Published, end: Lsn, ask: Questions) -> Published:
     """Ends the marks of tables that were emptied after the looks that have made them."""
-    marks, noticed = dict(record.marks), {}
+    marks = dict(record.marks)
+    noticed = {oid: it for oid, it in record.noticed.items() if it == _NEVER}
     for oid in record.noticed.keys() & _open(marks):
         since = record.noticed[oid]
         if later := ask.truncates(oid, since):
@@ -378,12 +381,15 @@ def after_load(
     """
     pictures, marks = dict(before.tables or {}), dict(before.marks)
     young, files = dict(before.young), dict(before.new_files)
-    later = {}
+    left, later = dict(before.left), {}
     if look is not None and look.seen > point:
         later = {table.oid: table for table in look.tables}
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
+        if table.oid in later or before.seen <= point:
+            # It was there for the load. What happens later, the next look sees.
+            left.pop(table.oid, None)
         known = pictures.get(table.oid, {})
         _mark_children(marks, known, table, point, point)
         picture = _picture(table, known, point)
@@ -406,6 +412,7 @@ def after_load(
         marks=marks,
         young=young,
         new_files=files,
+        left=left,
     )
     again = [later[table.oid] for table in tables if table.oid in later]
     if look is not None and again:
@@ -702,6 +709,8 @@ def _column_differences(
             yield Reason(Why.DEFAULT, text)
 
 
+#: No TRUNCATE is later.
+_NEVER = Lsn((1 << 64) - 1)
 #: The fields of a table that a picture of it has, too.
 _COPIED = ("name", "last_column", "filters", "schema", "definitions", "stamp")
 #: How many earlier tables of a name the record keeps.

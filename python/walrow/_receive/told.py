@@ -117,7 +117,8 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
             if oid in moved:
                 moved[oid] = moved[oid]._replace(is_told=True)
             for reason in _reasons(oid, tables[oid], told, message, heard):
-                mark(oid, reason, message.lsn, Lsn(message.lsn + 1))
+                # An earlier TRUNCATE may have been committed before the look.
+                mark(oid, reason, message.lsn, max(Lsn(message.lsn + 1), record.seen))
     silent = []
     for oid, each in told.moved.items():
         is_read = end >= each.seen

@@ -23,12 +23,7 @@ class Watch:
     """Asks the server for its end of WAL and for what the slot keeps, now and then."""
 
     def __init__(self, asker: Asker, slot: str) -> None:
-        """Stores the arguments.
-
-        Args:
-            asker: Asks the server.
-            slot: The slot.
-        """
+        """Stores the arguments."""
         self._asker = asker
         self._slot = slot
         self._found: tuple[int | None, int | None] = (None, None)
@@ -66,13 +61,7 @@ class TimelineWatch:
     def __init__(
         self, given: dict[str, Any], slot: str, wake: Callable[[], None]
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            given: The connection parameters.
-            slot: The slot.
-            wake: Is called when the server has answered.
-        """
+        """Stores the arguments: `wake` is called when the server has answered."""
         self._wake = wake
         self._given = {**given, "connect_timeout": 3}
         self._slot = slot
