@@ -30,6 +30,7 @@ from walrow._postgres.copying import (
     refusals,
 )
 from walrow._postgres.open_connections import cancel
+from walrow._postgres.printed_names import printed_names, types_of
 from walrow._postgres.published import published_tables, unpublished
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
@@ -110,6 +111,8 @@ class TableLoad:
         self._waiters: list[Waiter] = []
         self._rows = self._bytes = self._done = self._all = 0
         self.tables: list[PublishedTable] = []
+        #: The names that its rows may contain, from before its slot: see `printed_names`.
+        self.names: dict[str, dict[str, int]] = {}
         self.load: LogLoad | None = None
 
     def progress(self, held: int) -> LoadProgress:
@@ -286,6 +289,7 @@ class TableLoad:
             conn.execute(_LOCK_TIMEOUT)
         conn = self._connections[-1]
         self.tables = self._published(conn, sized=False)
+        self.names = printed_names(conn, types_of(self.tables))
         refused: dict[str, Error] = unpublished(self.tables, self._names or ())
         if len(self.tables) > 1:
             # Before the slot, and all at once: each of them would break the load of the others.
