@@ -36,8 +36,11 @@ from walrow._receive.marks import (
     absent,
     after_load,
     after_look,
+    after_names,
     at_beginning,
     settled,
+    unchanged_names,
+    with_names,
 )
 from walrow.errors import SchemaError
 
@@ -245,6 +248,42 @@ def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:
     assert again.position == 48
     # A look before the snapshot saw the same, and the load ends its mark.
     assert codes(after_load(record, [wider], Lsn(41), look)) == []
+
+
+def test_a_name_that_changes_while_a_table_is_loaded() -> None:
+    named = TABLE._replace(names=["regproc", "regrole"])
+    then = {"regproc": {"0": 1, "7": 1}, "regnamespace": {"0": 1}, "regrole": {"0": 1}}
+    record = after_load(looked(named), [named], Lsn(24))
+
+    def loaded(now: dict[str, dict[str, int]]) -> list[str]:
+        unchanged = unchanged_names(then, now)
+        return codes(with_names(record, [named], Lsn(24), now, unchanged))
+
+    assert loaded(then) == []
+    assert loaded(then | {"regproc": {"0": 1, "7": 1, "8": 1}}) == []
+    for changed in (
+        {"regproc": {"0": 1}},
+        {"regproc": {"0": 1, "7": 2}},
+        {"regnamespace": {"0": 2}},
+        {"regrole": {"0": 2}},
+    ):
+        assert loaded(then | changed) == ["names_changed"]
+    # The server has not answered.
+    assert loaded({}) == ["names_changed"]
+    # The next look compares names with these.
+    after = with_names(record, [named], Lsn(24), then, then)
+    types = {20: named.names}
+    assert codes(after_names(after, then, (), types)) == []
+    assert codes(after_names(after, then | {"regrole": {}}, (), types)) == [
+        "names_changed"
+    ]
+    assert codes(
+        after_names(
+            after, then | {"regproc": {**then["regproc"], "8": 1}}, ["8"], types
+        )
+    ) == ["names_changed"]
+    # A type that this version does not know.
+    assert codes(after_names(after, then, (), {20: ["regnew"]})) == ["names_changed"]
 
 
 def test_a_look_at_some_tables_keeps_the_others() -> None:

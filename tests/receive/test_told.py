@@ -107,6 +107,18 @@ def test_a_message_counts_only_if_its_table_has_moved() -> None:
     assert codes(loaded, told(RENAMED))[0] == []
 
 
+def test_an_older_record_lacks_what_messages_have_said() -> None:
+    """Its version has not read them."""
+    tree = TableTold(20, True, [], [], [30], [PUBLICATION])
+    before = looked(TABLE)._replace(told=None)
+    record = after_look(before, Look([TABLE], ["p"], Lsn(24), Lsn(24), last_oid=100))
+    assert codes(record, told(tree)) == ([Why.PARTITIONS.value], [])
+    # Its last look has seen what was before.
+    assert codes(record, [Message(Lsn(15), 701, True, tree)]) == ([], [])
+    record = after_look(before, Look([ALTERED], ["p"], Lsn(24), Lsn(24), last_oid=100))
+    assert codes(record, told(RENAMED)) == ([Why.RENAMED.value], [])
+
+
 def test_an_exception_leaves_no_trace_but_a_message() -> None:
     left = [Why.LEFT.value]
     excepted = RENAMED._replace(columns=[], publications=[])

@@ -43,12 +43,7 @@ class Asker:
     def __init__(
         self, connect: Callable[[], psycopg.Connection[Any]], name: str
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            connect: Opens a connection in autocommit mode.
-            name: The thread's name.
-        """
+        """Stores the arguments."""
         self._connect = connect
         self._worker = asking_thread(name, self._hang_up)
         self._conn: psycopg.Connection[Any] | None = None
@@ -142,11 +137,6 @@ def read_catalog(
     publications: Sequence[str],
 ) -> Catalog:
     """Reads the catalog for publications, and waits for locks only shortly.
-
-    Args:
-        conn: A connection with autocommit.
-        given: The parameters of another connection, which asks who has a lock.
-        publications: The publications.
 
     Raises:
         ReplicationError: It cannot be read. If somebody has a lock, it says who.

@@ -123,13 +123,7 @@ class Completeness:
             self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
-        """Records what a log lacks that begins with a slot, and not with a load.
-
-        Args:
-            snapshot: The snapshot of the slot's start, which another connection has
-                exported.
-            start: The slot's start.
-        """
+        """Records what a log lacks that begins with a slot, and not with a load."""
         try:
             with connect_for_sql(self._given) as conn, conn.transaction():
                 conn.execute(

@@ -49,17 +49,7 @@ from walrow.typing import TableName
 
 
 class Server(NamedTuple):
-    """The options about a receiver's server.
-
-    Attributes:
-        given: The connection parameters.
-        slot: The slot.
-        publications: The publications.
-        tables: The tables that the publication must have, or gets if it is created.
-        failover: Whether the server copies the slot to standbys.
-        two_phase: Whether prepared transactions come at PREPARE.
-        binary: Whether values come in binary.
-    """
+    """The options about a receiver's server."""
 
     given: dict[str, Any]
     slot: str
@@ -86,13 +76,7 @@ class Connector:
     def __init__(
         self, server: Server, wakeup: int, heard: Callable[[Heard], None]
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            server: The server.
-            wakeup: A descriptor that ends the waits for the stream.
-            heard: Is called when the server has answered in a step that takes long.
-        """
+        """Stores the arguments."""
         self._server, self._slot = server, server.slot
         self._wakeup, self._heard = wakeup, heard
         self._thread = asking_thread("walrow-connect", self._close)

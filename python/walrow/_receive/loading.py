@@ -60,12 +60,7 @@ if TYPE_CHECKING:
 
 
 class TableLoad:
-    """A load of tables in the snapshot of a slot.
-
-    Attributes:
-        tables: The tables that it loads.
-        load: Its place in the log. None before it has begun.
-    """
+    """A load of tables in the snapshot of a slot."""
 
     def __init__(
         self,
@@ -79,19 +74,7 @@ class TableLoad:
         tell: Callable[[Event], None],
         note: Callable[[str], None],
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            number: Its number.
-            given: The connection parameters.
-            publications: The publications, which say what of a table is loaded.
-            names: The tables, as `schema.name`. None for all that are published.
-            binary: Whether values come in binary.
-            jobs: The number of connections that copy.
-            tell: Takes the answers.
-            note: Takes what the load waits for, for the person who asked for it. A thread of the
-                load calls it, as it may write to a disk.
-        """
+        """Stores the arguments."""
         self._number = number
         self._given = given
         self._publications = tuple(publications)
@@ -99,6 +82,7 @@ class TableLoad:
         self._binary = binary
         self._jobs = jobs
         self._tell = tell
+        # A thread of the load calls it, as it may write to a disk.
         self._note = note
         self._stopped = threading.Event()
         self._lock, self._using = threading.Lock(), threading.Lock()
