@@ -35,8 +35,8 @@ def printed_names(
         return {}
     asked = sorted(known.union(*map(parts_of, known)))
     objects = [
-        f"SELECT '{it}', oid, oid::{_SHOWN.get(it, it)}::text, {schema} FROM {catalog}"  # noqa: S608 - its own names
-        for it, (catalog, schema) in ((it, _CATALOGS[it]) for it in asked)
+        f"SELECT '{it}', oid, oid::{_SHOWN.get(it, it)}::text, {schema}, {stamp}::text FROM {catalog}"  # noqa: S608 - its own names
+        for it, (catalog, schema, stamp) in ((it, _CATALOGS[it]) for it in asked)
     ]
     sql = _NAMES.replace("{objects}", " UNION ALL ".join(objects))
     (found,) = records(conn, sql)
@@ -60,21 +60,26 @@ def renamed_since(
     return set(map(str, found))
 
 
-#: The catalog with the objects of each type, and its column with the schema of an object.
+#: The catalog with the objects of each type, its column with the schema of an object, and the
+#: transaction that has named the object last, if few others write that row.
 _CATALOGS = {
-    "regclass": ("pg_class", "relnamespace"),
-    "regproc": ("pg_proc", "pronamespace"),
-    "regprocedure": ("pg_proc", "pronamespace"),
-    "regoper": ("pg_operator", "oprnamespace"),
-    "regoperator": ("pg_operator", "oprnamespace"),
-    "regtype": ("pg_type", "typnamespace"),
-    "regconfig": ("pg_ts_config", "cfgnamespace"),
-    "regdictionary": ("pg_ts_dict", "dictnamespace"),
-    "regcollation": ("pg_collation", "collnamespace"),
-    "regnamespace": ("pg_namespace", "oid"),
-    "regrole": ("pg_roles", "NULL::oid"),
-    "aclitem": ("pg_roles", "NULL::oid"),
-    "regdatabase": ("pg_database", "NULL::oid"),
+    "regclass": (
+        "pg_class",
+        "relnamespace",
+        "(SELECT xmin FROM pg_type WHERE oid = reltype)",
+    ),
+    "regproc": ("pg_proc", "pronamespace", "xmin"),
+    "regprocedure": ("pg_proc", "pronamespace", "xmin"),
+    "regoper": ("pg_operator", "oprnamespace", "xmin"),
+    "regoperator": ("pg_operator", "oprnamespace", "xmin"),
+    "regtype": ("pg_type", "typnamespace", "xmin"),
+    "regconfig": ("pg_ts_config", "cfgnamespace", "xmin"),
+    "regdictionary": ("pg_ts_dict", "dictnamespace", "xmin"),
+    "regcollation": ("pg_collation", "collnamespace", "xmin"),
+    "regnamespace": ("pg_namespace", "oid", "NULL"),
+    "regrole": ("pg_roles", "NULL::oid", "NULL"),
+    "aclitem": ("pg_roles", "NULL::oid", "NULL"),
+    "regdatabase": ("pg_database", "NULL::oid", "NULL"),
 }
 _SHOWN = {"aclitem": "regrole"}
 # The creation writes the object's row and its entries in pg_depend with one command, and OWNER TO
@@ -117,8 +122,9 @@ FROM (
     SELECT g.type, jsonb_object_agg(g.oid, g.hash)
     FROM (
         SELECT o.type, CASE WHEN o.oid >= 16384 THEN o.oid ELSE 0 END,
-            sum(hashtextextended(concat_ws(' ', o.oid, o.name), 0))
-        FROM ({objects}) o (type, oid, name, schema)
+            sum(hashtextextended(
+                concat_ws(' ', o.oid, o.name, CASE WHEN o.oid >= 16384 THEN o.stamp END), 0))
+        FROM ({objects}) o (type, oid, name, schema, stamp)
         LEFT JOIN pg_namespace n ON n.oid = o.schema
         WHERE (n.nspname ~ '^pg_(toast|temp)') IS NOT TRUE
         GROUP BY 1, 2
