@@ -18,7 +18,7 @@ from walrow._log.needs import read_published, write_published
 from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.births import with_births
-from walrow._postgres.printed_names import printed_names, types_of
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import (
     PublishedTable,
     Rows,
@@ -28,7 +28,7 @@ from walrow._postgres.published import (
     stamps,
 )
 from walrow._receive.completeness import look_at_names
-from walrow._receive.looks import Look
+from walrow._receive.looks import Look, with_parts
 from walrow._receive.marks import (
     Questions,
     after_look,
@@ -65,7 +65,8 @@ class Looks:
         """The tables are whole, as after a load."""
         self.stamps = stamps(self._conn, PUBLICATIONS)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False)
-        names = printed_names(self._conn, types_of(tables))
+        types = with_parts(it for table in tables for it in table.names)
+        names = printed_names(self._conn, types)
         self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
         self.record = self.record._replace(names=names)
 

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import psycopg
 
-from walrow._postgres.published import PublishedTable
 from walrow._postgres.session import records
-
-
-def parts_of(type_: str) -> set[str]:
-    """The types whose texts are parts of the texts of a type: the names of schemas and arguments."""
-    schemas = set() if _CATALOGS[type_][1].startswith("NULL") else {"regnamespace"}
-    has_arguments = type_ in {"regprocedure", "regoperator"}
-    return schemas | ({"regtype"} if has_arguments else set())
-
-
-def types_of(tables: Iterable[PublishedTable]) -> set[str]:
-    """The types of the names in tables."""
-    return {it for table in tables for it in table.names}
 
 
 def printed_names(
     conn: psycopg.Connection[Any], types: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """The hashes of the texts that values of these types and their parts have: by type, then by OID.
+    """The hashes of the texts that values of these types have: by type, then by OID.
 
     The server's own objects have one hash together, under the OID 0. Unknown types are left out.
     """
-    known = _CATALOGS.keys() & types
-    if not known:
+    asked = sorted(_CATALOGS.keys() & types)
+    if not asked:
         return {}
-    asked = sorted(known.union(*map(parts_of, known)))
     objects = [
         f"SELECT '{it}', oid, oid::{_SHOWN.get(it, it)}::text, {schema}, {stamp}::text FROM {catalog}"  # noqa: S608 - its own names
         for it, (catalog, schema, stamp) in ((it, _CATALOGS[it]) for it in asked)

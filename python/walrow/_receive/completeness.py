@@ -37,13 +37,13 @@ from walrow._postgres.ddl_trigger import (
     trigger_state,
 )
 from walrow._postgres.preflight.finding import listed
-from walrow._postgres.printed_names import printed_names, renamed_since, types_of
+from walrow._postgres.printed_names import printed_names, renamed_since
 from walrow._postgres.published import PublishedTable, Remains, Stamps
 from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
 from walrow._receive.disk_states import LogEnds
-from walrow._receive.looks import Look
+from walrow._receive.looks import Look, with_parts
 from walrow._receive.marks import (
     Questions,
     absent,
@@ -135,7 +135,8 @@ class Completeness:
                 names = self._publications
                 tables = published.published_tables(conn, names, sized=False)
                 lacking = published.with_rows(conn, tables)
-                printed = printed_names(conn, types_of(tables))
+                types = with_parts(it for table in tables for it in table.names)
+                printed = printed_names(conn, types)
             record = at_beginning(tables, lacking, names, start)
             record = record._replace(names=printed)
             self._store(record._replace(marks={}), record)
@@ -205,7 +206,7 @@ class Completeness:
             now = {}
             # Without an answer, these tables need another load.
             with contextlib.suppress(Error, OSError):
-                ask = partial(printed_names, types=types_of(tables))
+                ask = partial(printed_names, types=printed.keys())
                 now = self._asker.ask(ask).result()
         with self._lock:
             before = self._record()
@@ -412,7 +413,7 @@ def look_at_names(
     types = {oid: {*table.get("names", ())} for oid, table in known}
     for table in tables:
         types[table.oid] = types.get(table.oid, set()).union(table.names)
-    printed = printed_names(conn, set().union(*types.values()))
+    printed = printed_names(conn, with_parts(set().union(*types.values())))
     return printed, renamed_since(conn, printed, record.names), types
 
 

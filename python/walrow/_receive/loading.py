@@ -30,7 +30,7 @@ from walrow._postgres.copying import (
     refusals,
 )
 from walrow._postgres.open_connections import cancel
-from walrow._postgres.printed_names import printed_names, types_of
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import published_tables, unpublished
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
@@ -43,6 +43,7 @@ from walrow._receive.load import (
     Shared,
     Unblocked,
 )
+from walrow._receive.looks import with_parts
 from walrow._receive.orders import BeginLoad
 from walrow._receive.status import LoadProgress
 from walrow._waiting import Waiter
@@ -273,7 +274,8 @@ class TableLoad:
             conn.execute(_LOCK_TIMEOUT)
         conn = self._connections[-1]
         self.tables = self._published(conn, sized=False)
-        self.names = printed_names(conn, types_of(self.tables))
+        types = with_parts(it for table in self.tables for it in table.names)
+        self.names = printed_names(conn, types)
         refused: dict[str, Error] = unpublished(self.tables, self._names or ())
         if len(self.tables) > 1:
             # Before the slot, and all at once: each of them would break the load of the others.

@@ -21,8 +21,7 @@ from walrow._log.young_tables import (
     plain_name,
 )
 from walrow._lsn import Lsn
-from walrow._postgres.printed_names import parts_of
-from walrow._receive.looks import Look
+from walrow._receive.looks import Look, with_parts
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
@@ -303,7 +302,7 @@ def unchanged_names(
     return {
         type_
         for type_ in same
-        if before[type_].keys() <= names[type_].keys() and parts_of(type_) <= same
+        if before[type_].keys() <= names[type_].keys() and with_parts([type_]) <= same
     }
 
 
