@@ -298,6 +298,30 @@ def test_an_empty_table_is_whole_again_without_a_request(filled: Feed) -> None:
     filled.check(["item"])
 
 
+def test_a_name_in_a_value_changes_after_a_load(filled: Feed) -> None:
+    filled.execute(
+        "DROP TABLE IF EXISTS named",
+        "CREATE TABLE named (v regclass, w aclitem)",
+        "INSERT INTO named VALUES ('item')",
+        "ALTER PUBLICATION p ADD TABLE named",
+    )
+    filled.receive_all(*FIRST)
+    assert needed(filled.log) == {}
+    filled.receive_all()
+    assert needed(filled.log) == {}
+    filled.execute(
+        "ALTER INDEX item_pkey RENAME TO key", "INSERT INTO named VALUES ('key')"
+    )
+    filled.receive_all()
+    text = "an object was renamed or dropped that values of regclass may name"
+    assert needed(filled.log) == {"public.named": text}
+    walrow.load("public.named", log=filled.log, wait=False)
+    filled.receive_all()
+    assert needed(filled.log) == {}
+    filled.check(["named"])
+    filled.execute("ALTER INDEX key RENAME TO item_pkey", "DROP TABLE named")
+
+
 def test_tables_that_have_rows_before_the_slot(filled: Feed) -> None:
     filled.execute("DELETE FROM wide")
     filled.receive_all("--create")

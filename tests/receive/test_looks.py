@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,21 @@ import pytest
 
 from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
+from walrow._log.needs import read_published, write_published
 from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.births import with_births
-from walrow._postgres.printed_names import printed_names, renamed_since
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import (
+    PublishedTable,
     Rows,
+    Stamps,
     published_tables,
     rows_of,
     stamps,
 )
-from walrow._receive.looks import Look
+from walrow._receive.completeness import look_at_names
+from walrow._receive.looks import Look, with_parts
 from walrow._receive.marks import (
     Questions,
     after_look,
@@ -32,6 +38,8 @@ from walrow._receive.marks import (
 )
 
 PUBLICATIONS = ["looks"]
+#: Those of a new process, which looks at everything.
+NO_STAMPS = Stamps(-1, {})
 
 
 class Looks:
@@ -57,7 +65,10 @@ class Looks:
         """The tables are whole, as after a load."""
         self.stamps = stamps(self._conn, PUBLICATIONS)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False)
+        types = with_parts(it for table in tables for it in table.names)
+        names = printed_names(self._conn, types)
         self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
+        self.record = self.record._replace(names=names)
 
     def look(self) -> Published:
         """Looks once more, before the log is compared."""
@@ -65,27 +76,51 @@ class Looks:
         moved = now.moved(self.stamps)
         self.stamps = now
         at = Lsn(self.record.position + 8)
-        if moved is not None and not moved:
-            return self.record._replace(position=at)
-        tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
-        tables = with_births(
-            self._conn, PUBLICATIONS, PUBLICATIONS, tables, self.record.parts()
-        )
-        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved))
+        tables: list[PublishedTable] = []
+        if moved is None or moved:
+            tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
+            earlier = self.record.publications or ()
+            tables = with_births(
+                self._conn, PUBLICATIONS, earlier, tables, self.record.parts()
+            )
+        names = look_at_names(self._conn, self.record, tables)
+        record = after_names(self.record, *names)
+        return after_look(record, Look(tables, PUBLICATIONS, at, at, moved))
 
-    def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
+    def restart(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """A new process, which reads a record that was changed."""
+        with tempfile.TemporaryDirectory() as directory:
+            write_published(Path(directory), self.record)
+            file = Path(directory, "_load-needed")
+            found = json.loads(file.read_bytes())
+            change(found)
+            file.write_text(json.dumps(found), "utf-8")
+            self.record = read_published(
+                lambda name: Path(directory, name).read_bytes()
+            )
+        self.stamps = NO_STAMPS
+
+    def codes(
+        self, truncates: Sequence[int] = (), columns: Sequence[str] = ()
+    ) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
 
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
+            columns: The columns of a definition of each table that was used since the last look.
         """
+        used = Lsn(self.record.position + 4)
         record = self.look()
         at = record.position
         found = [(xid, Lsn(at - 1)) for xid in truncates]
         questions = Questions(
             lambda _oid, since: [it for it in found if it[1] >= since],
             lambda _oid: None,
-            lambda _since, _end: (),
+            lambda since, end: [
+                (oid, used, columns)
+                for oid in self.record.tables or ()
+                if columns and since < used <= end
+            ],
         )
         self.record = settled(record, {}, at, at, questions)
         tables = self.record.tables or {}
@@ -227,6 +262,311 @@ def test_a_rewrite_after_a_truncate_leaves_a_mark(looks: Looks) -> None:
     looks.begin()
     looks.sql(*REWRITES[0])
     assert looks.codes(looks.truncate("TRUNCATE small", fill)) == {}
+
+
+LEAVES = [
+    "CREATE TABLE root (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+    "CREATE TABLE t PARTITION OF root FOR VALUES FROM (0) TO (10)",
+    "CREATE TABLE u PARTITION OF root FOR VALUES FROM (10) TO (20)",
+    "INSERT INTO root SELECT generate_series(0, 19)",
+]
+BARE = ["CREATE TABLE small (n int)", "INSERT INTO small VALUES (1)"]
+EMPTY_ROOT, FEW = "TRUNCATE root", "INSERT INTO root VALUES (1), (2), (11)"
+EMPTY_LEAF, EMPTY, ADD = (
+    "TRUNCATE t",
+    "TRUNCATE small",
+    "INSERT INTO small DEFAULT VALUES",
+)
+LONE = [
+    *SETUP,
+    "ALTER TABLE small ALTER id ADD GENERATED ALWAYS AS IDENTITY (START 1000)",
+]
+UNLOGGED = ["ALTER TABLE small SET UNLOGGED", ADD, "ALTER TABLE small SET LOGGED"]
+GRANT_LEAF, GRANT = "GRANT SELECT ON t TO PUBLIC", "GRANT SELECT ON small TO PUBLIC"
+
+#: Objects of the first look, and transactions after it. The log has the TRUNCATEs of those that begin
+#: with True.
+TRUNCATED: list[tuple[list[str], list[tuple[bool, list[str]]]]] = [
+    (LEAVES, [(True, [EMPTY_ROOT, FEW])]),
+    (
+        LEAVES,
+        [(True, ["DELETE FROM root", EMPTY_ROOT, FEW])],
+    ),
+    (
+        LEAVES,
+        [(True, [EMPTY_ROOT, FEW]), (False, [GRANT_LEAF]), (False, ["ANALYZE t"])],
+    ),
+    (LEAVES, [(False, [EMPTY_LEAF]), (True, [EMPTY_ROOT]), (True, [EMPTY_ROOT, FEW])]),
+    (LONE, [(True, ["TRUNCATE t, small", ADD])]),
+    (LONE, [(True, ["DELETE FROM t", EMPTY, ADD]), (False, [GRANT])]),
+    (LONE, [(True, [EMPTY, ADD]), (False, ["ALTER TABLE small ADD later int"])]),
+    (LONE, [(True, [EMPTY, ADD, "ALTER TABLE small ALTER n SET STATISTICS 5"])]),
+    (LONE, [(False, UNLOGGED), (True, [EMPTY, ADD])]),
+    (LONE, [(True, [EMPTY, EMPTY, ADD]), (False, ["CREATE INDEX ON small (n)"])]),
+    (BARE, [(True, [EMPTY, ADD])]),
+]
+#: The same, but rows may have been lost.
+REWRITTEN = [
+    (LEAVES, [(True, [EMPTY_ROOT, FEW]), (False, [EMPTY_LEAF])]),
+    (LEAVES, [(True, [EMPTY_ROOT, FEW]), (False, [EMPTY_LEAF]), (False, [GRANT_LEAF])]),
+    (LEAVES, [(True, [EMPTY_ROOT, FEW]), (False, ["SAVEPOINT s", EMPTY_LEAF])]),
+    (LEAVES, [(True, [EMPTY_ROOT, FEW, "SAVEPOINT s", EMPTY_LEAF])]),
+    (
+        LEAVES,
+        [(True, [EMPTY_ROOT, FEW, "SAVEPOINT s", EMPTY_LEAF, "RELEASE s", GRANT_LEAF])],
+    ),
+    (LEAVES, [(True, [EMPTY_ROOT, FEW]), (False, ["TRUNCATE t, u"])]),
+    (
+        LEAVES,
+        [
+            (
+                True,
+                [EMPTY_ROOT, FEW, *(it.replace("small", "t") for it in UNLOGGED[::2])],
+            )
+        ],
+    ),
+    (LONE, [(True, [EMPTY, ADD]), (False, UNLOGGED)]),
+    (LONE, [(True, [EMPTY, ADD]), (False, [*UNLOGGED, GRANT])]),
+    (LONE, [(True, [EMPTY, ADD, *UNLOGGED])]),
+    # The catalog does not show that the TRUNCATE comes last.
+    (LONE, [(True, [*UNLOGGED, EMPTY, ADD])]),
+    (LONE, [(True, [EMPTY, ADD, *UNLOGGED, GRANT])]),
+    (LONE, [(True, ["SAVEPOINT s", EMPTY, ADD, "RELEASE s", *UNLOGGED])]),
+    (LONE, [(True, [EMPTY, ADD, "SAVEPOINT s", *REWRITES[0], "RELEASE s", GRANT])]),
+    (
+        LONE,
+        [
+            (True, [EMPTY, ADD]),
+            (
+                False,
+                [
+                    *REWRITES[0],
+                    "ALTER TABLE small RENAME n TO m",
+                    "ALTER TABLE small RENAME m TO n",
+                ],
+            ),
+        ],
+    ),
+    (LONE, [(True, [EMPTY]), (False, UNLOGGED), (False, ["REINDEX TABLE small"])]),
+    (LONE, [(True, [EMPTY]), (False, UNLOGGED), (False, ["VACUUM FREEZE small"])]),
+    (BARE, [(True, [EMPTY, ADD, *UNLOGGED])]),
+    (BARE, [(True, [EMPTY, ADD]), (False, UNLOGGED)]),
+]
+
+
+@pytest.mark.parametrize("is_old_open", [False, True])
+def test_only_a_truncate_in_the_log_explains_a_new_file(
+    looks: Looks, *, is_old_open: bool
+) -> None:
+    with psycopg.connect(looks._conn.info.dsn, autocommit=True) as other:
+        for cases, codes in ((TRUNCATED, []), (REWRITTEN, ["rewritten"])):
+            for before, transactions in cases:
+                fresh(looks, ALL_VIA_ROOT, before)
+                looks.begin()
+                if is_old_open:
+                    # A new file has the oldest transaction that ran then.
+                    other.execute("BEGIN").execute("SELECT pg_current_xact_id()")
+                truncates = []
+                for is_logged, statements in transactions:
+                    if statements[0].startswith("VACUUM"):
+                        looks.sql(*statements)
+                    elif is_logged:
+                        truncates += looks.truncate(*statements)
+                    else:
+                        looks.truncate(*statements)
+                found = [it for each in looks.codes(truncates).values() for it in each]
+                other.execute("ROLLBACK")
+                assert (transactions, found) == (transactions, codes)
+
+
+def test_a_truncate_in_a_savepoint_explains_a_new_file(looks: Looks) -> None:
+    fresh(looks, "ALL TABLES", LONE)
+    looks.begin()
+    truncates = looks.truncate("SAVEPOINT s", EMPTY, ADD, "RELEASE s", GRANT)
+    assert looks.codes(truncates) == {}
+
+
+def test_a_prepared_truncate_explains_a_new_file(looks: Looks) -> None:
+    for before, leaf, codes in ((LONE, [], []), (LEAVES, [EMPTY_LEAF], ["rewritten"])):
+        fresh(looks, ALL_VIA_ROOT, before)
+        looks.begin()
+        name = EMPTY if before is LONE else EMPTY_ROOT
+        looks.sql("BEGIN", name)
+        (xid,) = looks._conn.execute(
+            "SELECT pg_current_xact_id()::text::bigint"
+        ).fetchone() or (0,)
+        looks.sql("PREPARE TRANSACTION 'p'", "COMMIT PREPARED 'p'")
+        if leaf:
+            looks.sql("BEGIN", *leaf, "PREPARE TRANSACTION 'p'", "COMMIT PREPARED 'p'")
+        found = [it for each in looks.codes([xid]).values() for it in each]
+        assert found == codes
+
+
+#: A fact of a table or of a record that an older version lacks, a publication, objects of the last look
+#: of that version, later statements, and the code of the mark.
+FACTS = [
+    (
+        "lacking",
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE UNLOGGED TABLE t {LEAF}"],
+        [],
+        "partition_unlogged",
+    ),
+    (
+        "lacking",
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE TABLE t {LEAF}", "ALTER TABLE root REPLICA IDENTITY FULL"],
+        [],
+        "partition_identity",
+    ),
+    (
+        "children",
+        "TABLE ONLY t",
+        [TABLE, "CREATE TABLE u () INHERITS (t)"],
+        [],
+        "inherited",
+    ),
+    (
+        "schema",
+        SCHEMA,
+        [TABLE],
+        ["ALTER TABLE t SET SCHEMA other", "ALTER TABLE other.t SET SCHEMA public"],
+        "left_publication",
+    ),
+    (
+        "changed",
+        f"TABLE t, {VIA_ROOT[6:]}",
+        [ROOT, TABLE],
+        [ATTACH, DETACH],
+        "left_publication",
+    ),
+    (
+        "stamp",
+        f"TABLE t, {VIA_ROOT[6:]}",
+        [ROOT, TABLE],
+        [ATTACH, DETACH],
+        "left_publication",
+    ),
+    (
+        "since",
+        "TABLE t",
+        [TABLE],
+        [
+            "ALTER TABLE t RENAME id TO x",
+            "ALTER TABLE t RENAME v TO id",
+            "ALTER TABLE t RENAME id TO v",
+            "ALTER TABLE t RENAME x TO id",
+        ],
+        "column_renamed",
+    ),
+    (
+        "compared",
+        "TABLE t",
+        [TABLE],
+        [
+            "ALTER TABLE t RENAME id TO x",
+            "ALTER TABLE t RENAME v TO id",
+            "ALTER TABLE t RENAME id TO v",
+            "ALTER TABLE t RENAME x TO id",
+        ],
+        "column_renamed",
+    ),
+    (
+        "definitions",
+        "TABLE t",
+        ["CREATE TYPE e AS ENUM ('a')", "CREATE TABLE t (v e)"],
+        [
+            "ALTER TYPE e RENAME VALUE 'a' TO 'b'",
+            "ALTER TYPE e RENAME VALUE 'b' TO 'a'",
+        ],
+        "type_altered",
+    ),
+    (
+        "names",
+        "TABLE t",
+        ["CREATE TABLE o ()", "CREATE TABLE t (v regclass)"],
+        [],
+        "names_changed",
+    ),
+    # The publication may be new in the options of the receiver.
+    ("publications", "ALL TABLES", [], [TABLE, ROW], "new_in_publication"),
+]
+#: The look compares none of these, or finds what they lack in the log.
+OTHER_FACTS = {
+    "namespace",
+    "primary_key",
+    "loaded",
+    "noticed",
+    "last",
+    "left",
+    "owners",
+    "seen",
+    "told",
+}
+#: Each version has these.
+FIRST_FACTS = {
+    "name",
+    "columns",
+    "gone",
+    "last_column",
+    "filters",
+    "parts",
+    "memberships",
+}
+FIRST_FACTS |= {"published", "position", "incomplete", "young", "new_files"}
+
+
+def of_older_version(found: dict[str, Any], facts: Collection[str]) -> None:
+    found["incomplete"] = {}
+    for picture in (found, *found["published"].values()):
+        for fact in facts:
+            if fact != "definitions":
+                picture.pop(fact, None)
+        if "definitions" in facts and picture is not found:
+            known = picture["definitions"].items()
+            picture["definitions"] = {k: it for k, it in known if "written" not in k}
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize(("fact", "scope", "before", "statements", "code"), FACTS)
+def test_a_fact_that_an_older_record_lacks_is_no_proof(  # noqa: PLR0917
+    looks: Looks,
+    fact: str,
+    scope: str,
+    before: list[str],
+    statements: list[str],
+    code: str,
+    *,
+    is_alone: bool,
+) -> None:
+    if "SCHEMA" in scope and looks._conn.info.server_version < 150_000:
+        return
+    fresh(looks, scope, before)
+    looks.begin()
+    every = {name for name, *_ in FACTS} | OTHER_FACTS
+    looks.restart(lambda found: of_older_version(found, [fact] if is_alone else every))
+    looks.sql(*statements)
+    swapped = ["v", "id"] if code == "column_renamed" else []
+    found = {it for each in looks.codes(columns=swapped).values() for it in each}
+    assert found == {code}
+
+
+def test_an_older_record_of_tables_without_a_change_makes_no_mark(looks: Looks) -> None:
+    every = {name for name, *_ in FACTS} | OTHER_FACTS
+    for scope in ("ALL TABLES", ALL_VIA_ROOT, SCHEMA, "TABLE t, root"):
+        if "SCHEMA" in scope and looks._conn.info.server_version < 150_000:
+            continue
+        fresh(looks, scope, [*SETUP, *LEAVES[:1], LEAVES[2]])
+        looks.begin()
+        picture, *_ = (looks.record.tables or {}).values()
+        assert every | FIRST_FACTS == {
+            *picture,
+            *looks.record._fields,
+            "published",
+            "incomplete",
+        } - {"tables", "marks"}
+        looks.restart(lambda found: of_older_version(found, every))
+        assert looks.codes() == {}
 
 
 #: Statements between two looks, and the codes of the table's marks.
@@ -724,58 +1064,187 @@ def test_what_changed_and_changed_back(looks: Looks) -> None:
         assert (statements, found) == (statements, {code} - {None})
 
 
-def test_names_of_objects_are_values(looks: Looks) -> None:
-    fresh(
-        looks,
-        "ALL TABLES",
+#: Types, a value, objects of the first look, and statements that change the text of the value.
+PRINTED = [
+    ("regclass", "'o'", [], ["ALTER TABLE o RENAME TO p"]),
+    ("regclass[]", "'{o}'", [], ["ALTER TABLE o SET SCHEMA other"]),
+    ("regclass", "'o'", [], ['ALTER SCHEMA public RENAME TO "Öffentlich"']),
+    (
+        "regclass",
+        "'t_i'",
+        ["CREATE INDEX t_i ON o (a)"],
+        ["ALTER INDEX t_i RENAME TO i"],
+    ),
+    ("regclass", "'q'", ["CREATE SEQUENCE q"], ["ALTER SEQUENCE q RENAME TO r"]),
+    ("regclass", "'o'", [], ["DROP TABLE o CASCADE", "CREATE TABLE o ()"]),
+    (
+        "regclass",
+        "'information_schema.tables'",
+        [],
+        ["ALTER SCHEMA information_schema RENAME TO schema_information"],
+    ),
+    ("regproc", "'f'", [], ["ALTER FUNCTION f(e, d, o) RENAME TO g"]),
+    (
+        "regproc",
+        "'pg_backend_pid'",
+        [],
         [
-            "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-            "CREATE DOMAIN d AS regclass",
-            "CREATE TYPE c AS (a d[])",
-            "CREATE TABLE t (v c, w regproc)",
-            "CREATE TABLE u (v regclass[])",
-            "CREATE TABLE o (v text)",
+            "CREATE FUNCTION pg_catalog.pg_backend_pid(int) RETURNS int LANGUAGE sql AS 'SELECT 1'"
         ],
-    )
+    ),
+    ("regprocedure", "'f(e,d,o)'", [], ["ALTER TYPE e RENAME TO g"]),
+    ("regprocedure", "'f(e,d,o)'", [], ["ALTER DOMAIN d SET SCHEMA other"]),
+    ("regprocedure", "'f(e,d,o)'", [], ["ALTER TABLE o RENAME TO p"]),
+    ("regprocedure", "'f(e,d,o)'", [], ["ALTER SCHEMA public RENAME TO p"]),
+    (
+        "regprocedure",
+        "'ascii(text)'",
+        [],
+        ["ALTER FUNCTION pg_catalog.ascii(text) RENAME TO utf8"],
+    ),
+    (
+        "regoper",
+        "'public.==='",
+        [],
+        ["ALTER OPERATOR ===(e, e) SET SCHEMA other"],
+    ),
+    ("regoperator", "'public.===(e,e)'", [], ["ALTER TYPE e RENAME TO g"]),
+    ("regtype", "'e'", [], ["ALTER TYPE e RENAME TO g"]),
+    ("regtype", "'e[]'", [], ["ALTER TYPE e SET SCHEMA other"]),
+    ("regnamespace", "'public'", [], ["ALTER SCHEMA public RENAME TO p"]),
+    ("regnamespace", "'other'", [], ["DROP SCHEMA other"]),
+    ("regconfig", "'s'", [], ["ALTER TEXT SEARCH CONFIGURATION s RENAME TO q"]),
+    ("regdictionary", "'s'", [], ["ALTER TEXT SEARCH DICTIONARY s SET SCHEMA other"]),
+    ("regcollation", "'s'", [], ["ALTER COLLATION s RENAME TO q"]),
+    ("regrole", "'keeper'", [], ["ALTER ROLE keeper RENAME TO holder"]),
+    ("aclitem", "'keeper=r/keeper'", [], ["ALTER ROLE keeper RENAME TO holder"]),
+    (
+        "named",
+        "'o'",
+        ["CREATE DOMAIN named AS regclass"],
+        ["ALTER TABLE o RENAME TO p"],
+    ),
+    (
+        "pair",
+        "'(1,o)'",
+        ["CREATE TYPE pair AS (a int, b regclass)"],
+        ["ALTER TABLE o RENAME TO p"],
+    ),
+    (
+        "span",
+        "'[o,o]'",
+        ["CREATE TYPE span AS RANGE (subtype = regclass)"],
+        ["ALTER TABLE o RENAME TO p"],
+    ),
+    (
+        "pg_operator",
+        "(SELECT w FROM pg_operator w WHERE oprname = '===')",
+        [],
+        ["ALTER FUNCTION same(e, e) RENAME TO equal"],
+    ),
+]
+OBJECTS = [
+    "CREATE TYPE e AS ENUM ()",
+    "CREATE DOMAIN d AS int",
+    "CREATE TABLE o (a int)",
+    "CREATE FUNCTION f(e, d, o) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE FUNCTION same(e, e) RETURNS bool LANGUAGE sql AS 'SELECT true'",
+    "CREATE OPERATOR === (leftarg = e, rightarg = e, function = same)",
+    "CREATE TEXT SEARCH CONFIGURATION s (copy = pg_catalog.simple)",
+    "CREATE TEXT SEARCH DICTIONARY s (template = pg_catalog.simple)",
+    'CREATE COLLATION s FROM "C"',
+]
+RESTORED = [
+    "DROP FUNCTION IF EXISTS pg_catalog.pg_backend_pid(int)",
+    "DO $$ BEGIN ALTER FUNCTION utf8(text) RENAME TO ascii; EXCEPTION WHEN OTHERS THEN END $$",
+    "DO $$ BEGIN ALTER SCHEMA schema_information RENAME TO information_schema; EXCEPTION WHEN OTHERS THEN END $$",
+    'DROP SCHEMA IF EXISTS p, "Öffentlich" CASCADE',
+    "DROP SCHEMA IF EXISTS kept CASCADE",
+    "CREATE SCHEMA kept",
+    "DROP ROLE IF EXISTS keeper, holder",
+    "CREATE ROLE keeper",
+]
+
+
+@pytest.mark.parametrize(("type_", "value", "objects", "statements"), PRINTED)
+def test_another_text_of_a_name_leaves_a_mark(
+    looks: Looks, type_: str, value: str, objects: list[str], statements: list[str]
+) -> None:
+    def text() -> Any:
+        with looks._conn.transaction():
+            looks.sql("SET LOCAL search_path = ''")
+            return looks._conn.execute("SELECT v::text FROM kept.t").fetchone()
+
+    for number, run in enumerate(HOW[:2]):
+        looks.sql(*RESTORED)
+        fresh(looks, "ALL TABLES", [*OBJECTS, *objects])
+        looks.sql(f"CREATE TABLE kept.t AS SELECT {value}::{type_} AS v")
+        looks.begin()
+        then = text()
+        run(looks, ["CREATE TABLE other.more ()", "GRANT SELECT ON o TO PUBLIC"])
+        assert (number, text(), looks.codes()) == (number, then, {})
+        looks.sql("DROP TABLE other.more")
+        looks.begin()
+        run(looks, statements)
+        looks.restart(lambda _found: None)
+        assert (number, text() != then) == (number, True)
+        assert (number, looks.codes()) == (number, {"kept.t": ["names_changed"]})
+    looks.sql(*RESTORED, "DROP SCHEMA kept CASCADE")
+
+
+def test_the_role_of_initdb_has_another_name(looks: Looks) -> None:
+    boss = looks._conn.info.user
+    fresh(looks, "ALL TABLES", ["CREATE TABLE t (v regrole, w aclitem)"])
+    looks.sql("DROP ROLE IF EXISTS other_boss", "CREATE ROLE other_boss SUPERUSER")
     looks.begin()
-    tables = looks.record.tables or {}
-    named = {table["name"]: table["names"] for table in tables.values()}
-    assert named == {
-        "public.t": ["regclass", "regproc"],
-        "public.u": ["regclass"],
-        "public.o": [],
-    }
-    types = {"regclass", "regproc"}
-    record = after_names(looks.record, printed_names(looks._conn, types))
-    for statements, marked in [
-        (["CREATE TABLE n (id int)", "GRANT SELECT ON o TO PUBLIC"], []),
-        (["DROP TABLE n", "VACUUM FULL o"], []),
-        (["ALTER FUNCTION f() RENAME TO g"], ["public.t"]),
-        (["ALTER TABLE o SET SCHEMA other"], ["public.t", "public.u"]),
-        (["ALTER SCHEMA other RENAME TO another"], ["public.t", "public.u"]),
-    ]:
-        looks.sql(*statements)
-        record = after_names(record, printed_names(looks._conn, types))
-        found = sorted(tables[oid]["name"] for oid in record.marks)
-        assert (statements, found) == (statements, marked)
-        record = record._replace(marks={})
+    assert looks.codes() == {}
+    looks.sql("SET SESSION AUTHORIZATION other_boss")
+    looks.sql(f"ALTER ROLE {boss} RENAME TO first_boss")
+    try:
+        found = looks.codes()
+    finally:
+        looks.sql(
+            f"ALTER ROLE first_boss RENAME TO {boss}",
+            "RESET SESSION AUTHORIZATION",
+            "DROP ROLE other_boss",
+        )
+    assert found == {"public.t": ["names_changed"]}
 
 
-NAMING = "CREATE TABLE n (id serial PRIMARY KEY, v regclass, w regproc[], x regtype)"
-FUNCTION = "CREATE OR REPLACE FUNCTION g() RETURNS int LANGUAGE sql AS 'SELECT 1'"
-DOMAIN_D = "CREATE DOMAIN d AS int"
+FIRST = (
+    "CREATE TABLE n (id serial PRIMARY KEY, v regclass, w regprocedure[], x regtype)"
+)
+FUNCTION = "CREATE OR REPLACE FUNCTION g(e) RETURNS int LANGUAGE sql AS 'SELECT 1'"
+NAMED_OBJECTS = [
+    "CREATE TABLE old (id int PRIMARY KEY)",
+    "CREATE TYPE e AS ENUM ()",
+    "CREATE FUNCTION k() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+]
 
-#: Statements after a look, and whether a name that a value of n may contain has changed.
+#: Statements after a look at a table with names, and whether a name that a new value may contain
+#: has changed.
 RENAMES = [
-    ([NAMING, "ALTER TABLE n RENAME TO m"], True),
-    ([NAMING, "ALTER TABLE n SET SCHEMA other"], True),
-    ([NAMING, "ALTER TABLE old RENAME TO older"], True),
-    ([NAMING, "ALTER TYPE e RENAME TO f"], True),
-    ([NAMING, FUNCTION, "ALTER FUNCTION g() RENAME TO h"], True),
-    ([NAMING, DOMAIN_D, "ALTER DOMAIN d RENAME TO c"], True),
+    (["CREATE TABLE u (id int)", "ALTER TABLE u RENAME TO m"], True),
+    (["CREATE TABLE u (id int)", "ALTER TABLE u SET SCHEMA other"], True),
+    (["CREATE TABLE other.u (id int)", "ALTER SCHEMA other RENAME TO another"], True),
+    (["ALTER TABLE old RENAME TO older"], True),
+    ([FUNCTION, "ALTER FUNCTION g(e) RENAME TO h"], True),
+    ([FUNCTION, "ALTER TYPE e RENAME TO f"], True),
     (
         [
-            NAMING,
+            "CREATE TYPE h AS ENUM ()",
+            FUNCTION.replace("(e)", "(h)"),
+            "ALTER TYPE h RENAME TO f",
+        ],
+        True,
+    ),
+    (["DROP TABLE old"], True),
+    # A value from between has the other name.
+    (["ALTER TABLE old RENAME TO o", "ALTER TABLE o RENAME TO old"], True),
+    (["ALTER TYPE e SET SCHEMA other", "ALTER TYPE other.e SET SCHEMA public"], True),
+    (["ALTER FUNCTION k() RENAME TO l", "ALTER FUNCTION l() RENAME TO k"], True),
+    (
+        [
             TABLE,
             "CREATE INDEX ON t (v)",
             "GRANT SELECT ON t, old TO PUBLIC",
@@ -783,10 +1252,16 @@ RENAMES = [
             "CREATE ROLE keeper",
             "ALTER TABLE t OWNER TO keeper",
             "ALTER TABLE n ADD y int",
-            "ALTER TABLE old ADD n int",
-            DOMAIN_D,
+            "ALTER TABLE old ADD m int",
+            "ALTER TYPE e ADD VALUE 'a'",
+            "TRUNCATE old",
+            "ALTER TABLE old RENAME id TO n",
+            "CREATE INDEX ON old (n)",
+            "CREATE DOMAIN d AS int",
             "CREATE TYPE r AS RANGE (subtype = int)",
             "CREATE VIEW w AS TABLE t",
+            "CREATE TEMP TABLE mine AS TABLE old",
+            "DROP TABLE mine",
             FUNCTION,
             FUNCTION,
         ],
@@ -795,37 +1270,28 @@ RENAMES = [
 ]
 
 
-@pytest.mark.parametrize("before", ["no name", "names"])
-def test_an_object_that_is_renamed_before_a_look_has_its_name(
-    looks: Looks, before: str
-) -> None:
-    conn, old = looks._conn, ["CREATE TABLE old ()", "CREATE TYPE e AS ENUM ()"]
-    cases = [*RENAMES]
-    if before == "no name":
-        # It is older than all values.
-        cases.append((["ALTER TABLE old RENAME TO older", NAMING], False))
-    else:
-        old.append(NAMING.replace(" n ", " first "))
-        # A known table may contain the name, too.
-        cases.append(([TABLE, "ALTER TABLE t RENAME TO u"], True))
-    for statements, expected in cases:
-        for number, run in enumerate((HOW[0], in_one_transaction, in_a_savepoint)):
-            if number > 0 and statements[-1] == NAMING:
-                # There, the order does not show.
-                continue
-            fresh(looks, "ALL TABLES", old)
+def test_an_object_that_is_renamed_before_a_look_has_its_name(looks: Looks) -> None:
+    for statements, expected in RENAMES:
+        for number, run in enumerate(HOW):
+            fresh(looks, "ALL TABLES", [*NAMED_OBJECTS, FIRST])
             looks.begin()
-            pictures = (looks.record.tables or {}).values()
-            known = {it for each in pictures for it in each["names"]}
-            record = after_names(looks.record, printed_names(conn, known))
-            assert not record.marks
             run(looks, statements)
-            tables = published_tables(conn, PUBLICATIONS, sized=False)
-            came = {it.oid: it.names for it in tables if it.names}
-            names = printed_names(conn, {it for each in came.values() for it in each})
-            renamed = renamed_since(conn, names, record.names, came)
-            found = after_names(record, names, renamed, came).marks
-            assert (statements, number, bool(found)) == (statements, number, expected)
+            codes = ["names_changed"] if expected else []
+            found = looks.codes().get("public.n", [])
+            assert (statements, number, found) == (statements, number, codes)
+
+
+def test_names_of_the_first_table_with_them_are_not_known(looks: Looks) -> None:
+    """Objects may have been renamed after its rows came."""
+    for first in (FIRST, "ALTER TABLE old ADD v regclass"):
+        fresh(looks, "ALL TABLES", NAMED_OBJECTS)
+        looks.begin()
+        looks.sql(first)
+        name = "public.n" if first == FIRST else "public.old"
+        assert looks.codes() == {name: ["names_changed"]}
+    # Another table has them already.
+    looks.sql("CREATE TABLE u (v regclass[])")
+    assert looks.codes() == {"public.old": ["names_changed"]}
 
 
 GENERATED = (

@@ -49,9 +49,11 @@ TABLE = PublishedTable(
     identity="d",
     columns=[PublishedColumn(1, "id", 23, -1, True, None, False, 1)],
     filters=[],
-    parts=[TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0, False)],
+    parts=[TablePart(20, "public.t", 20, 24, "p", "", "", 0, False)],
     memberships=[Membership(f"{PUBLICATION} all", "700 {}", "iudt")],
     schema="",
+    first_schema="",
+    created=1,
     last_column=1,
     altered=[],
     dropped=[],
@@ -103,6 +105,18 @@ def test_a_message_counts_only_if_its_table_has_moved() -> None:
     # A load has the rows as they were after it.
     loaded = after_load(looked(TABLE, ALTERED), [ALTERED], Lsn(22))
     assert codes(loaded, told(RENAMED))[0] == []
+
+
+def test_an_older_record_lacks_what_messages_have_said() -> None:
+    """Its version has not read them."""
+    tree = TableTold(20, True, [], [], [30], [PUBLICATION])
+    before = looked(TABLE)._replace(told=None)
+    record = after_look(before, Look([TABLE], ["p"], Lsn(24), Lsn(24), last_oid=100))
+    assert codes(record, told(tree)) == ([Why.PARTITIONS.value], [])
+    # Its last look has seen what was before.
+    assert codes(record, [Message(Lsn(15), 701, True, tree)]) == ([], [])
+    record = after_look(before, Look([ALTERED], ["p"], Lsn(24), Lsn(24), last_oid=100))
+    assert codes(record, told(RENAMED)) == ([Why.RENAMED.value], [])
 
 
 def test_an_exception_leaves_no_trace_but_a_message() -> None:

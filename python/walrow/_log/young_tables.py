@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.marks import Reason, Why
-from walrow._log.new_files import NewFile, Pending, is_before
+from walrow._log.new_files import Pending
 from walrow._lsn import Lsn
 
 
@@ -37,15 +37,15 @@ class YoungTable(NamedTuple):
     has_altered_types: bool
     #: By ALTER TABLE.
     is_rewritten: bool
-    #: Files that are younger than the table, by OID.
-    files: dict[int, NewFile]
+    #: Files that are younger than the table, by OID: see `NewFiles`.
+    files: dict[int, str]
     #: See `PublishedTable`.
     altered: list[int]
     dropped: list[list[int]]
     #: It was empty, but may have had rows that the log lacks.
-    is_doubted: bool = False
+    is_doubted: bool = True
     #: One of these files has rows.
-    has_rows: bool = False
+    has_rows: bool = True
 
     def alteration(
         self,
@@ -100,7 +100,7 @@ class YoungTable(NamedTuple):
                 and dropped
                 and (first := first_row()) is not None
                 and taken > first.columns
-                and any(is_before(first.xid, xid) for xid in dropped)
+                and any(_is_before(first.xid, xid) for xid in dropped)
             ):
                 text = f"column {column.name} may have been dropped and added again"
                 return Reason(Why.RETURNED, text)
@@ -132,6 +132,11 @@ class YoungTable(NamedTuple):
 def plain_name(quoted: str) -> str:
     """Removes the quotes from a name in SQL."""
     return quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
+
+
+def _is_before(one: int, other: int) -> bool:
+    """Whether a transaction ID is older, although they wrap around."""
+    return 0 < (other - one) % (1 << 32) < 1 << 31
 
 
 #: Why a table is incomplete whose columns are still the same.

@@ -1,4 +1,4 @@
-"""Names of objects that the server prints as the values of columns, for types like regclass."""
+"""The texts of objects that the server prints as the values of columns, for types like regclass."""
 
 from __future__ import annotations
 
@@ -13,40 +13,61 @@ from walrow._postgres.session import records
 def printed_names(
     conn: psycopg.Connection[Any], types: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """The hashes of the names that values of types like `regclass` have: by type, then by OID."""
-    if not types:
+    """The hashes of the texts that values of these types have: by type, then by OID.
+
+    The server's own objects have one hash together, under the OID 0. Unknown types are left out.
+    """
+    asked = sorted(_CATALOGS.keys() & types)
+    if not asked:
         return {}
-    (found,) = records(conn, _NAMES, {"types": sorted(types)})
-    return {it: dict(found.get(it, {})) for it in types}
+    objects = [
+        f"SELECT '{it}', oid, oid::{_SHOWN.get(it, it)}::text, {schema}, {stamp}::text FROM {catalog}"  # noqa: S608 - its own names
+        for it, (catalog, schema, stamp) in ((it, _CATALOGS[it]) for it in asked)
+    ]
+    sql = _NAMES.replace("{objects}", " UNION ALL ".join(objects))
+    (found,) = records(conn, sql)
+    return {it: found.get(it, {}) for it in asked}
 
 
 def renamed_since(
     conn: psycopg.Connection[Any],
     printed: Mapping[str, Mapping[str, int]],
     known: Mapping[str, Mapping[str, int]],
-    young: Collection[int],
 ) -> set[str]:
-    """The OIDs of objects that the last look did not name, and that may have been renamed since.
-
-    Args:
-        conn: A connection.
-        printed: The names that values have now.
-        known: The names at the last look. For a type without names, only renames since
-            the creation of a young table count.
-        young: The OIDs of the young tables.
-    """
-    came = {
-        type_: names.keys() - known.get(type_, {}) for type_, names in printed.items()
+    """The OIDs of objects that the last look did not name, and that may have been renamed since."""
+    new = {
+        int(oid)
+        for type_ in printed.keys() & known
+        for oid in printed[type_].keys() - known[type_]
     }
-    if not any(came.values()):
+    if not new:
         return set()
-    lists: dict[str, list[int]] = {"new": [], "old": [], "young": list(young)}
-    for type_, oids in came.items():
-        lists["new" if type_ in known else "old"] += map(int, oids)
-    (found,) = records(conn, _RENAMED, lists)
-    return set(map(str, found["oids"]))
+    (found,) = records(conn, _RENAMED, {"new": sorted(new)})
+    return set(map(str, found))
 
 
+#: The catalog with the objects of each type, its column with the schema of an object, and the
+#: transaction that has named the object last, if few others write that row.
+_CATALOGS = {
+    "regclass": (
+        "pg_class",
+        "relnamespace",
+        "(SELECT xmin FROM pg_type WHERE oid = reltype)",
+    ),
+    "regproc": ("pg_proc", "pronamespace", "xmin"),
+    "regprocedure": ("pg_proc", "pronamespace", "xmin"),
+    "regoper": ("pg_operator", "oprnamespace", "xmin"),
+    "regoperator": ("pg_operator", "oprnamespace", "xmin"),
+    "regtype": ("pg_type", "typnamespace", "xmin"),
+    "regconfig": ("pg_ts_config", "cfgnamespace", "xmin"),
+    "regdictionary": ("pg_ts_dict", "dictnamespace", "xmin"),
+    "regcollation": ("pg_collation", "collnamespace", "xmin"),
+    "regnamespace": ("pg_namespace", "oid", "NULL"),
+    "regrole": ("pg_roles", "NULL::oid", "NULL"),
+    "aclitem": ("pg_roles", "NULL::oid", "NULL"),
+    "regdatabase": ("pg_database", "NULL::oid", "NULL"),
+}
+_SHOWN = {"aclitem": "regrole"}
 # The creation writes the object's row and its entries in pg_depend with one command, and OWNER TO
 # writes the owner's. A table has the name of its row type, whose row no other command writes. Nothing
 # shows it of an index, a sequence, a role, a schema or a database.
@@ -64,16 +85,9 @@ WITH object (oid, catalog, object, owned, xmin, cmin) AS (
     UNION ALL SELECT oid, 'pg_ts_dict'::regclass, oid, oid, xmin, cmin::text FROM pg_ts_dict
     UNION ALL SELECT oid, 'pg_collation'::regclass, oid, oid, xmin, cmin::text FROM pg_collation
 )
-SELECT jsonb_build_object('oids', coalesce(jsonb_agg(o.oid::bigint), '[]'))::text
+SELECT coalesce(jsonb_agg(o.oid::bigint), '[]')::text
 FROM object o
-WHERE (o.oid = ANY (%(new)s::bigint[]) OR o.oid = ANY (%(old)s::bigint[]) AND age(o.xmin) <= (
-        -- Older transactions may end later.
-        SELECT max(greatest(age(b.xmin), age(nullif(c.relfrozenxid::text, '0')::xid)))
-        FROM pg_class c
-        JOIN pg_depend b ON b.refclassid = 'pg_class'::regclass AND b.refobjid = c.oid
-            AND b.classid = 'pg_type'::regclass AND b.objid = c.reltype AND b.deptype = 'i'
-        WHERE c.oid = ANY (%(young)s::bigint[])
-    ))
+WHERE o.oid = ANY (%(new)s::bigint[])
     AND NOT EXISTS (
         SELECT
         FROM (
@@ -87,26 +101,20 @@ WHERE (o.oid = ANY (%(new)s::bigint[]) OR o.oid = ANY (%(old)s::bigint[]) AND ag
         WHERE d.xmin = o.xmin AND d.cmin = o.cmin
     )
 """
+# Objects of sessions and TOAST tables come and go. What the server creates itself, a superuser can rename.
 _NAMES = """
 SELECT coalesce(jsonb_object_agg(f.type, f.names), '{}')::text
 FROM (
-    SELECT t.type, jsonb_object_agg(o.oid, hashtext(concat_ws('.', n.nspname, o.name)))
+    SELECT g.type, jsonb_object_agg(g.oid, g.hash)
     FROM (
-        SELECT 'regclass', oid, relname, relnamespace FROM pg_class WHERE relkind <> 't'
-        UNION ALL SELECT 'regproc regprocedure', oid, proname, pronamespace FROM pg_proc
-        UNION ALL SELECT 'regoper regoperator', oid, oprname, oprnamespace FROM pg_operator
-        UNION ALL SELECT 'regtype', oid, typname, typnamespace FROM pg_type
-        UNION ALL SELECT 'regrole aclitem', oid, rolname, NULL FROM pg_roles
-        UNION ALL SELECT 'regnamespace', oid, nspname, NULL FROM pg_namespace
-        UNION ALL SELECT 'regconfig', oid, cfgname, cfgnamespace FROM pg_ts_config
-        UNION ALL SELECT 'regdictionary', oid, dictname, dictnamespace FROM pg_ts_dict
-        UNION ALL SELECT 'regcollation', oid, collname, collnamespace FROM pg_collation
-        UNION ALL SELECT 'regdatabase', oid, datname, NULL FROM pg_database
-    ) o (types, oid, name, schema)
-    JOIN unnest(%(types)s::text[]) t (type) ON t.type = ANY (string_to_array(o.types, ' '))
-    LEFT JOIN pg_namespace n ON n.oid = o.schema
-    -- The server's own objects keep their names.
-    WHERE o.oid >= 16384
-    GROUP BY t.type
+        SELECT o.type, CASE WHEN o.oid >= 16384 THEN o.oid ELSE 0 END,
+            sum(hashtextextended(
+                concat_ws(' ', o.oid, o.name, CASE WHEN o.oid >= 16384 THEN o.stamp END), 0))
+        FROM ({objects}) o (type, oid, name, schema, stamp)
+        LEFT JOIN pg_namespace n ON n.oid = o.schema
+        WHERE (n.nspname ~ '^pg_(toast|temp)') IS NOT TRUE
+        GROUP BY 1, 2
+    ) g (type, oid, hash)
+    GROUP BY g.type
 ) f (type, names)
 """

@@ -51,6 +51,10 @@ class PublishedTable(NamedTuple):
     memberships: list[Membership]
     #: The entries of the table and its ancestors in schemas, which SET SCHEMA writes again.
     schema: str
+    #: What they were when these tables were created.
+    first_schema: str
+    #: The transaction that created the table. 0 if that is unknown.
+    created: int
     #: The greatest attribute number that it has had.
     last_column: int
     #: Columns that were altered after its `pg_class` row changed last. ADD COLUMN changes both.
@@ -114,12 +118,9 @@ class TablePart(NamedTuple):
     toast: int | None
     #: `pg_class.relpersistence`.
     persistence: str
-    #: The transaction that changed its `pg_class` row last.
-    changed: int
-    #: `pg_class.relfrozenxid`.
-    frozen: int
-    #: The numbers of the columns that the same transaction changed.
-    changed_columns: list[int]
+    #: The transactions that can have made its file by TRUNCATE. If one of them truncated the table,
+    #: it did, and no rewrite is later. Empty if that is not proven.
+    truncates: str
     #: Its entries in `pg_inherits`, which are new when it is attached again.
     attached: str
     #: 0 if it cannot be read by ranges of pages.
@@ -502,13 +503,9 @@ SELECT jsonb_build_object(
         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
         WHERE i.indrelid = c.oid AND i.indisprimary
     ),
-    'schema', (
-        SELECT coalesce(string_agg(d.xmin::text, ' ' ORDER BY d.objid), '')
-        FROM pg_depend d
-        WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
-            AND d.refclassid = 'pg_namespace'::regclass AND d.deptype = 'n'
-            AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
-    ),
+    'schema', s.entries,
+    'first_schema', s.first_entries,
+    'created', s.created,
     'last_column', c.relnatts,
     'altered', a.altered,
     'dropped', a.dropped,
@@ -523,13 +520,21 @@ SELECT jsonb_build_object(
             'file', t.relfilenode::bigint,
             'toast', nullif(t.reltoastrelid::bigint, 0),
             'persistence', t.relpersistence,
-            'changed', t.xmin::text::bigint,
-            'frozen', t.relfrozenxid::text::bigint,
-            'changed_columns', (
-                SELECT coalesce(jsonb_agg(a.attnum), '[]')
-                FROM pg_attribute a
-                WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
-                    AND a.xmin = t.xmin
+            'truncates', concat_ws(' ',
+                -- The first command of a transaction wrote the row. A rewrite has others before.
+                CASE WHEN t.cmin = '0' AND t.xmax = '0' THEN t.xmin END,
+                (
+                    -- TRUNCATE makes the files of the table and of its TOAST table or an index in a
+                    -- row. Between them, a rewrite gives numbers to the types of a table.
+                    SELECT string_agg(
+                        concat_ws(' ', x.xmin, CASE WHEN t.oid = c.oid THEN t.relfrozenxid END), ' ')
+                    FROM (
+                        SELECT t.reltoastrelid UNION ALL
+                        SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = t.oid
+                    ) k (oid)
+                    JOIN pg_class x ON x.oid = k.oid
+                    WHERE x.relfilenode::bigint = t.relfilenode::bigint + 1
+                )
             ),
             'attached', coalesce((
                 SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
@@ -598,13 +603,27 @@ CROSS JOIN LATERAL (
     WHERE a.attrelid = c.oid AND a.attnum > 0
 ) a
 CROSS JOIN LATERAL (
+    SELECT
+        coalesce(string_agg(d.xmin::text, ' ' ORDER BY d.objid), '') AS entries,
+        coalesce(string_agg(b.xmin::text, ' ' ORDER BY d.objid), '') AS first_entries,
+        coalesce(max(b.xmin::text::bigint) FILTER (WHERE d.objid = c.oid), 0) AS created
+    FROM pg_depend d
+    JOIN pg_class k ON k.oid = d.objid
+    -- Only the creation of a table writes the entry of its row type.
+    LEFT JOIN pg_depend b ON b.classid = 'pg_type'::regclass AND b.objid = k.reltype
+        AND b.refclassid = 'pg_class'::regclass AND b.refobjid = k.oid AND b.deptype = 'i'
+    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+        AND d.refclassid = 'pg_namespace'::regclass AND d.deptype = 'n'
+        AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
+) s
+CROSS JOIN LATERAL (
     WITH RECURSIVE used (oid) AS (
         SELECT a.atttypid
         FROM pg_attribute a
         JOIN pg_type y ON y.oid = a.atttypid
-        -- Types of the server's own are never altered.
+        -- Types of the server's own are never altered. Some contain names.
         WHERE a.attrelid = c.oid AND a.attnum > 0
-            AND (y.oid >= 16384 OR y.typname ~ '^_?(reg|aclitem)')
+            AND (y.oid >= 16384 OR y.typcategory IN ('A', 'C') OR y.typname ~ '^(reg|aclitem)')
         UNION
         SELECT v.oid
         FROM used u
@@ -618,14 +637,14 @@ CROSS JOIN LATERAL (
             WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
         ) v (oid)
         JOIN pg_type w ON w.oid = v.oid
-        WHERE w.oid >= 16384 OR w.typname ~ '^_?(reg|aclitem)'
+        WHERE w.oid >= 16384 OR w.typcategory IN ('A', 'C') OR w.typname ~ '^(reg|aclitem)'
     )
     SELECT
         (
             SELECT coalesce(jsonb_agg(DISTINCT y.typname), '[]')
             FROM used u
             JOIN pg_type y ON y.oid = u.oid
-            WHERE y.oid < 16384 AND y.typelem = 0
+            WHERE y.oid < 16384 AND y.typname ~ '^(reg|aclitem)'
         ) AS names,
         coalesce(jsonb_object_agg(i.key, i.definition)
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,

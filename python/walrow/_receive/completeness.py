@@ -43,7 +43,7 @@ from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
 from walrow._receive.disk_states import LogEnds
-from walrow._receive.looks import Look
+from walrow._receive.looks import Look, with_parts
 from walrow._receive.marks import (
     Questions,
     absent,
@@ -52,6 +52,8 @@ from walrow._receive.marks import (
     after_names,
     at_beginning,
     settled,
+    unchanged_names,
+    with_names,
 )
 from walrow._receive.told import Heard, after_messages, first_place, unmoved
 from walrow._results import counted
@@ -142,7 +144,10 @@ class Completeness:
             lacking |= {
                 it.oid for it in tables if not self._entries.issuperset(it.memberships)
             }
+            types = with_parts(it for table in tables for it in table.names)
+            printed = printed_names(conn, types)
             record = at_beginning(tables, lacking, names, start)
+            record = record._replace(names=printed)
             self._store(record._replace(marks={}), record)
         except (Error, OSError) as error:
             self._note(
@@ -195,11 +200,31 @@ class Completeness:
         oids = {*oids} - parts - {it.oid for it in there}
         return published.remains_of(conn, oids)
 
-    def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
-        """Tables are whole again, as they were at this LSN."""
+    def loaded(
+        self,
+        tables: Sequence[PublishedTable],
+        point: Lsn,
+        printed: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        """Tables are whole again, as they were at this LSN.
+
+        Their rows have the names that the server printed then, or later.
+        """
+        now = printed
+        if printed:
+            now = {}
+            # Without an answer, these tables need another load.
+            with contextlib.suppress(Error, OSError):
+                ask = partial(printed_names, types=printed.keys())
+                now = self._asker.ask(ask).result()
         with self._lock:
             before = self._record()
-            write_published(self._log, after_load(before, tables, point, self._look))
+            if before.tables is None:
+                before = before._replace(publications=self._publications)
+            after = after_load(before, tables, point, self._look)
+            unchanged = unchanged_names(printed, now)
+            after = with_names(after, tables, point, now, unchanged)
+            write_published(self._log, after)
             # What was read before the load is not compared with what it has.
             self._generation += 1
             self._due, self._stamps = 0.0, None
@@ -250,7 +275,7 @@ class Completeness:
             names = self._publications
             tables = published.published_tables(conn, names, sized=False, oids=moved)
             if record.tables is not None:
-                earlier = names if record.publications is None else record.publications
+                earlier = record.publications or ()
                 tables = with_births(conn, names, earlier, tables, record.parts())
             truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
@@ -270,20 +295,12 @@ class Completeness:
                 sum(stamps.tables[oid] for oid in others),
                 truncated,
             )
-        types = [table.get("names", ()) for table in (record.tables or {}).values()]
-        types += [table.names for table in tables]
-        printed = printed_names(conn, {it for each in types for it in each})
-        came = {
-            it.oid: it.names
-            for it in tables
-            if record.tables is not None and it.oid not in record.tables and it.names
-        }
-        renamed = renamed_since(conn, printed, record.names, came)
+        names_now = look_at_names(conn, record, tables)
         with self._lock:
             if generation != self._generation:
                 return False
             last = self._record()
-            named = after_names(last, printed, renamed, came)
+            named = after_names(last, *names_now)
             after = self._taken(named, look, log, ends)
             self._store(last, after)
             self._stamps = stamps
@@ -397,6 +414,18 @@ class Completeness:
                 self._note(f"{left.name}: {left}: {left.remedy(str(self._log))}")
         for reasons, names in by_reasons.items():
             self._note(_said(names, reasons, self._log))
+
+
+def look_at_names(
+    conn: psycopg.Connection[Any], record: Published, tables: Sequence[PublishedTable]
+) -> tuple[dict[str, dict[str, int]], set[str], dict[int, set[str]]]:
+    """The last arguments of `after_names`: what values contain of known and of other tables."""
+    known = (record.tables or {}).items()
+    types = {oid: {*table.get("names", ())} for oid, table in known}
+    for table in tables:
+        types[table.oid] = types.get(table.oid, set()).union(table.names)
+    printed = printed_names(conn, with_parts(set().union(*types.values())))
+    return printed, renamed_since(conn, printed, record.names), types
 
 
 def _said(names: list[str], reasons: str, log: Path) -> str:

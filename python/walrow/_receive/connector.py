@@ -49,17 +49,7 @@ from walrow.typing import TableName
 
 
 class Server(NamedTuple):
-    """The options about a receiver's server.
-
-    Attributes:
-        given: The connection parameters.
-        slot: The slot.
-        publications: The publications.
-        tables: The tables that the publication must have, or gets if it is created.
-        failover: Whether the server copies the slot to standbys.
-        two_phase: Whether prepared transactions come at PREPARE.
-        binary: Whether values come in binary.
-    """
+    """The options about a receiver's server."""
 
     given: dict[str, Any]
     slot: str

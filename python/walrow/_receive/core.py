@@ -76,12 +76,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Draining:
-    """The log is being closed, until then at the latest.
-
-    Attributes:
-        until: When it is left.
-        error: The error that ends the receiver. None after a stop, or at the goal.
-    """
+    """The log is being closed, until then at the latest."""
 
     until: float
     error: BaseException | None
@@ -121,35 +116,23 @@ class LastLook(enum.Enum):
 
 
 class Limits(NamedTuple):
-    """The times of a receiver, in seconds.
-
-    Attributes:
-        age: Transactions are published after this time.
-        give_up_after: After this time, a refusal of the file system is final.
-        start_within: Within this time, a server must be reached.
-    """
+    """The times of a receiver, in seconds."""
 
     age: float
+    #: After this time, a refusal of the file system is final.
     give_up_after: float
     start_within: float
 
 
 class Core:
-    """A receiver.
-
-    Attributes:
-        link: Its connection.
-        loads: Its loads.
-        disk: Its log. None while that is closed.
-        phase: How far it is.
-        pending: The load that is left at the goal, as it waits for somebody.
-    """
+    """A receiver."""
 
     def __init__(
         self, link: Link, loads: load.LoadDecisions, limits: Limits, now: float
     ) -> None:
         """Begins without a connection, a log and a load."""
         self.link, self.loads = link, loads
+        #: None while the log is closed.
         self.disk: Disk | None = None
         self.phase: Phase = Running()
         self.pending: PendingLoad | None = None

@@ -35,13 +35,7 @@ class Purpose(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The catalog is being read.
-
-    Attributes:
-        since: Since when.
-        purpose: Why.
-        generation: The definitions that the log had then.
-    """
+    """The catalog is being read."""
 
     since: float
     purpose: Purpose
@@ -49,21 +43,10 @@ class Reading:
 
 
 class Definitions:
-    """A log's definitions from a server's catalog, and the definitions that it may lack.
-
-    Attributes:
-        trouble: Why it cannot be read, until it can.
-        times: How often it was read.
-    """
+    """A log's definitions from a server's catalog, and the definitions that it may lack."""
 
     def __init__(self, known: Catalog, failure: Error | None, now: float) -> None:
-        """Stores the arguments.
-
-        Args:
-            known: The log's definitions.
-            failure: Why the catalog could not be read before. It is tried again then.
-            now: The time.
-        """
+        """Stores the arguments."""
         self._known = _relations_of(known)
         self.trouble: str | None = None
         self.times = 0

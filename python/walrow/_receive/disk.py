@@ -71,17 +71,7 @@ if TYPE_CHECKING:
 
 
 class Disk:
-    """The log of a receiver, its queue, and the work that is to be done with it.
-
-    Attributes:
-        state: The state of its thread.
-        durable: Up to where everything is durable.
-        last: The last transaction or message that the log took, or an earlier one.
-        asked: The options of the stream that it was received with. Empty if they are not known.
-        failure: The error that ended it.
-        load: The load that has no place yet.
-        definitions: The definitions that it has of the catalog.
-    """
+    """The log of a receiver, its queue, and the work that is to be done with it."""
 
     def __init__(
         self,

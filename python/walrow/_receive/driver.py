@@ -520,7 +520,7 @@ class Driver:
         """Records an outcome. The disk may refuse it, or stall."""
         if done is not None and done.load is not None:
             try:
-                self._completeness.loaded(done.tables, done.load.point)
+                self._completeness.loaded(done.tables, done.load.point, done.names)
             except LogError as error:
                 if error.code != "damaged":
                     # The disk refuses it for now.

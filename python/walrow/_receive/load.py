@@ -46,14 +46,7 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt at a load.
-
-    Attributes:
-        number: Its number in this process.
-        request: The load that is wanted.
-        failed: How many attempts at it have failed.
-        look: When it is looked again whether somebody wants it.
-    """
+    """An attempt at a load."""
 
     number: int
     request: LoadRequest | First
@@ -101,13 +94,7 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Its slot is created, and its place in the log is reserved.
-
-    Attributes:
-        attempt: The attempt.
-        step: How far it is.
-        waits: The transactions that its slot waits for, while it is blocked.
-    """
+    """Its slot is created, and its place in the log is reserved."""
 
     attempt: Attempt
     step: Step = Step.OPENING
@@ -130,18 +117,12 @@ class Placing:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """It is over, and that is recorded.
-
-    Attributes:
-        attempt: The last attempt.
-        failure: Why it was given up. None if the log has it.
-        due: When it is recorded. Infinity while that goes on.
-        refused: How often the disk has refused it.
-        culprits: The tables that have broken the last attempt.
-    """
+    """It is over, and that is recorded."""
 
     attempt: Attempt
+    #: Why it was given up. None if the log has it.
     failure: str | None
+    #: Infinity while it is being recorded.
     due: float
     refused: int = 0
     culprits: Culprits = NO_CULPRITS
@@ -152,13 +133,7 @@ State = Nothing | Unsure | Wanted | Beginning | Copying | Placing | Recording
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """The facts about the log.
-
-    Attributes:
-        in_log: How many loads have no place in the log yet.
-        is_compared: Whether the log takes what the server sends.
-        is_paused: Whether it appends nothing, as a load wants it.
-    """
+    """The facts about the log."""
 
     in_log: int
     is_compared: bool
@@ -373,9 +348,6 @@ class LoadDecisions:
     """The loads of a receiver.
 
     The stream waits for a load in the log's directory, however much it is: the disk limits both.
-
-    Attributes:
-        state: The state of the current load.
     """
 
     def __init__(
@@ -384,13 +356,10 @@ class LoadDecisions:
         may_pass: Callable[[BaseException], bool],
         is_busy: Callable[[BaseException], bool],
     ) -> None:
-        """Begins without a load.
-
-        `may_pass` says whether another attempt may succeed after a failure, and `is_busy` whether
-        somebody else had a table locked, or has changed it.
-        """
+        """Begins without a load."""
         self.state: State = Nothing()
         self._everything = everything
+        # Whether another attempt may succeed after a failure, and whether a lock was the reason.
         self._may_pass, self._is_busy = may_pass, is_busy
         self._number = 0
 

@@ -30,6 +30,7 @@ from walrow._postgres.copying import (
     refusals,
 )
 from walrow._postgres.open_connections import cancel
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import entries_of, published_tables
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
@@ -42,6 +43,7 @@ from walrow._receive.load import (
     Shared,
     Unblocked,
 )
+from walrow._receive.looks import with_parts
 from walrow._receive.orders import BeginLoad
 from walrow._receive.status import LoadProgress
 from walrow._waiting import Waiter
@@ -59,12 +61,7 @@ if TYPE_CHECKING:
 
 
 class TableLoad:
-    """A load of tables in the snapshot of a slot.
-
-    Attributes:
-        tables: The tables that it loads.
-        load: Its place in the log. None before it has begun.
-    """
+    """A load of tables in the snapshot of a slot."""
 
     def __init__(
         self,
@@ -90,6 +87,7 @@ class TableLoad:
         self._binary = binary
         self._jobs = jobs
         self._tell = tell
+        # A thread of the load calls it, as it may write to a disk.
         self._note = note
         self._stopped = threading.Event()
         self._lock, self._using = threading.Lock(), threading.Lock()
@@ -102,6 +100,8 @@ class TableLoad:
         self._waiters: list[Waiter] = []
         self._rows = self._bytes = self._done = self._all = 0
         self.tables: list[PublishedTable] = []
+        #: The names that its rows may contain, from before its slot: see `printed_names`.
+        self.names: dict[str, dict[str, int]] = {}
         self.load: LogLoad | None = None
 
     def progress(self, held: int) -> LoadProgress:
@@ -278,6 +278,8 @@ class TableLoad:
             conn.execute(_LOCK_TIMEOUT)
         conn = self._connections[-1]
         self.tables = self._published(conn, sized=False)
+        types = with_parts(it for table in self.tables for it in table.names)
+        self.names = printed_names(conn, types)
         text = "in the publication: add it with ALTER PUBLICATION, or name another one as schema.name"
         there = {table.name for table in self.tables}
         refused: dict[str, Error] = {

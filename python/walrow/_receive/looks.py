@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from walrow._lsn import Lsn
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from walrow._postgres.published import PublishedTable, Remains
+
+
+def with_parts(types: Iterable[str]) -> set[str]:
+    """Types whose values are names of objects, with the types of the parts of these names.
+
+    They are the names of schemas, and of arguments.
+    """
+    found = {*types}
+    if found & {"regprocedure", "regoperator"}:
+        found.add("regtype")
+    if found - {"regrole", "aclitem", "regdatabase"}:
+        found.add("regnamespace")
+    return found
 
 
 class Look(NamedTuple):

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
-from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
+from walrow._log.new_files import NewFiles, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import (
     REWRITTEN,
@@ -22,7 +21,7 @@ from walrow._log.young_tables import (
     plain_name,
 )
 from walrow._lsn import Lsn
-from walrow._receive.looks import Look
+from walrow._receive.looks import Look, with_parts
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
@@ -80,6 +79,7 @@ def absent(
 
 def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
+    before = _completed(before, look)
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
     asking = set()
@@ -90,7 +90,8 @@ def after_look(before: Published, look: Look) -> Published:
     left = _left(before, look)
     for table in look.tables:
         oid, known = table.oid, known_tables.get(table.oid)
-        _mark_children(marks, known or {}, table, before.position, look.seen)
+        children = () if known is None else known["children"]
+        _mark_children(marks, children, table, before.position, look.seen)
         since = before.position
         if (was := left.pop(oid, None)) is not None:
             since = was.since
@@ -204,18 +205,41 @@ def _owners(before: Published, after: Published) -> dict[tuple[str, str], list[O
     return owners
 
 
+def _completed(before: Published, look: Look) -> Published:
+    """The record with all facts. Those that an older version has not stored are no proof.
+
+    Each has the value of a table that was never changed since its creation, and that lacks nothing.
+    """
+    if before.tables is None:
+        return before
+    tables = dict(before.tables)
+    for table in look.tables:
+        if (known := tables.get(table.oid)) is not None:
+            columns = known["columns"]
+            tables[table.oid] = {
+                "schema": table.first_schema,
+                "stamp": "",
+                "children": [],
+                "changed": [table.created] * len(columns),
+                "since": {plain_name(it[1]): str(before.position) for it in columns},
+                "lacking": [],
+            } | known
+    compared = before.position if before.compared is None else before.compared
+    return before._replace(tables=tables, compared=compared)
+
+
 def _mark_children(
     marks: dict[int, list[Mark]],
-    known: Mapping[str, Any],
+    known: Sequence[int],
     table: PublishedTable,
     since: Lsn,
     seen: Lsn,
 ) -> None:
     """Marks a table whose children by inheritance have changed. Without any, it is whole again."""
     found = marks.get(table.oid, [])
-    if known.get("children", [] if not found else None) == sorted(table.children):
-        return
     open_ = [it for it in found if it.code is Why.INHERITED and it.is_open]
+    if not open_ and [*known] == sorted(table.children):
+        return
     names = sorted(table.children.values())
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
     text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
@@ -233,31 +257,62 @@ def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
 def after_names(
     before: Published,
     names: Mapping[str, Mapping[str, int]],
-    renamed: Collection[str] = (),
-    came: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    renamed: Collection[str],
+    types: Mapping[int, Collection[str]],
 ) -> Published:
     """The record after a look at the names that values contain, as of the type regclass.
 
-    Objects with the OIDs `renamed` are new in them. `came` has the types of names in new tables.
+    Objects with the OIDs `renamed` are new in `names`, and were renamed. `types` are those of the
+    names in tables.
     """
     marks, noticed = dict(before.marks), dict(before.noticed)
-    moved = {
-        type_
-        for type_, now in names.items()
-        for known in [before.names.get(type_, {})]
-        if any(
-            known[oid] != name if oid in known else oid in renamed
-            for oid, name in now.items()
-        )
-    }
-    tables = {oid: it.get("names", ()) for oid, it in (before.tables or {}).items()}
-    for oid, each in {**came, **tables}.items():
-        if types := sorted(moved.intersection(each)):
-            text = f"an object was renamed that values of {', '.join(types)} may name"
-            reasons = [Reason(Why.NAMES, text)]
-            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+    unchanged = unchanged_names(before.names, names, renamed)
+    for oid, each in types.items() if before.tables is not None else ():
+        if moved := sorted({*each} - unchanged):
+            marks[oid] = marked(marks.get(oid, ()), [_renaming(moved)], before.position)
             noticed.pop(oid, None)
     return before._replace(marks=marks, names=names, noticed=noticed)
+
+
+def with_names(
+    loaded: Published,
+    tables: Sequence[PublishedTable],
+    point: Lsn,
+    names: Mapping[str, Mapping[str, int]],
+    unchanged: Collection[str],
+) -> Published:
+    """The record after a load, during which the names of these types have not changed."""
+    marks = dict(loaded.marks)
+    for oid, each in ((table.oid, table.names) for table in tables):
+        if moved := sorted({*each}.difference(unchanged)):
+            marks[oid] = marked(marks.get(oid, ()), [_renaming(moved)], point)
+    return loaded._replace(marks=marks, names={**names, **loaded.names})
+
+
+def unchanged_names(
+    before: Mapping[str, Mapping[str, int]],
+    names: Mapping[str, Mapping[str, int]],
+    renamed: Collection[str] = (),
+) -> set[str]:
+    """The types whose values cannot name an object that was renamed or dropped between two looks."""
+    same = {
+        type_
+        for type_, now in names.items()
+        if (then := before.get(type_)) is not None
+        and all(now.get(oid, text) == text for oid, text in then.items())
+        and (now.keys() - then.keys()).isdisjoint(renamed)
+    }
+    return {
+        type_
+        for type_ in same
+        if before[type_].keys() <= names[type_].keys() and with_parts([type_]) <= same
+    }
+
+
+def _renaming(types: Sequence[str]) -> Reason:
+    names = ", ".join(types)
+    text = f"an object was renamed or dropped that values of {names} may name"
+    return Reason(Why.NAMES, text)
 
 
 def settled(
@@ -391,7 +446,7 @@ def after_load(
             # It was there for the load. What happens later, the next look sees.
             left.pop(table.oid, None)
         known = pictures.get(table.oid, {})
-        _mark_children(marks, known, table, point, point)
+        _mark_children(marks, known.get("children", ()), table, point, point)
         picture = _picture(table, known, point)
         # Only a look may find another name.
         picture |= {key: known[key] for key in ("name", "namespace") if key in known}
@@ -439,7 +494,7 @@ def _young(table: PublishedTable, pending: Pending) -> YoungTable:
         table.has_altered_types,
         # ALTER TABLE makes the TOAST table after the file. TRUNCATE and VACUUM keep an older one.
         any(part.toast is not None and part.toast > part.file for part in files),
-        {part.oid: _new_file(part, table.last_column) for part in files},
+        {part.oid: part.truncates for part in files},
         table.altered,
         table.dropped,
         any(part.birth.is_late for part in table.parts),
@@ -507,28 +562,21 @@ def _folded(quoted: str) -> str:
     return plain_name(quoted).lower()
 
 
-def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, NewFile]:
+def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, str]:
     """The files of a truncated or rewritten table, as far as its TOAST table does not show it.
 
     VACUUM FULL keeps the TOAST table, but writes the default of a new column into old rows: then no
     column shows any more that they have a value. The stream lacks the TRUNCATE of a partition.
     """
-    last_column = before["last_column"]
-    is_wider = table.last_column > last_column
+    is_wider = table.last_column > before["last_column"]
     known = {oid: (file, toast) for oid, file, toast, *_ in before["parts"]}
     found = {}
     for part in table.parts:
         file, toast = known.get(part.oid, (None, None))
         is_new = part.birth.has_other_file if file is None else file != part.file
         if is_new and (toast is None or is_wider or part.oid != table.oid):
-            found[part.oid] = _new_file(part, last_column)
+            found[part.oid] = part.truncates
     return found
-
-
-def _new_file(part: TablePart, last_column: int) -> NewFile:
-    """The file of a part of a table, whose columns up to a number are known."""
-    is_known = any(number <= last_column for number in part.changed_columns)
-    return NewFile(part.changed, part.frozen, bool(part.changed_columns), is_known)
 
 
 def _differences(before: Mapping[str, Any], table: PublishedTable) -> Iterator[Reason]:
@@ -539,11 +587,12 @@ def _differences(before: Mapping[str, Any], table: PublishedTable) -> Iterator[R
     if before["definitions"] != {
         key: text
         for key, text in table.definitions.items()
-        if key in before["definitions"] or not key.startswith("label ")
+        if key.removesuffix(" written") in before["definitions"]
+        or not key.startswith("label ")
     }:
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
-    yield from _identity_differences(before.get("lacking"), table)
+    yield from _identity_differences(before["lacking"], table)
 
 
 def _publication_differences(
@@ -554,7 +603,7 @@ def _publication_differences(
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
     kept = {each[0] for each in then} & {each[0] for each in now}
-    if before.get("schema", table.schema) != table.schema:
+    if before["schema"] != table.schema:
         # It may have left the schema, and come back.
         kept = {place for place in kept if place.split()[1] != "schema"}
     if then and not kept:
@@ -575,9 +624,9 @@ def _may_be_exact(
 
 
 def _changed(before: Mapping[str, Any]) -> dict[int, Any]:
-    """What wrote the catalog's row of each column last. An earlier record does not say it."""
+    """The transaction that wrote the catalog's row of each column last."""
     numbers = (number for number, *_ in before["columns"])
-    return dict(zip(numbers, before.get("changed", ()), strict=False))
+    return dict(zip(numbers, before["changed"], strict=True))
 
 
 def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
@@ -588,7 +637,7 @@ def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
     return (
         bool(kept)
         and all(then[it.number] != it.changed for it in kept)
-        and before.get("stamp", table.stamp).split(" ")[0] != table.stamp.split(" ")[0]
+        and before["stamp"].split(" ")[0] != table.stamp.split(" ")[0]
     )
 
 
@@ -641,12 +690,10 @@ def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
 
 
 def _identity_differences(
-    before: Collection[int] | None, table: PublishedTable
+    before: Collection[int], table: PublishedTable
 ) -> Iterator[Reason]:
     """Partitions that begin to send less than their root: of old rows, or no change at all."""
-    came = [
-        part for part in table.parts if before is not None and part.oid not in before
-    ]
+    came = [part for part in table.parts if part.oid not in before]
     if lacking := [part.quoted for part in came if part.lacks_identity]:
         text = (
             f"old rows of partitions lack values of its replica identity: {', '.join(lacking)}; "

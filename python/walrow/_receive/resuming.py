@@ -69,13 +69,6 @@ def check_timeline(
 ) -> None:
     """Checks that a server has everything that was received from an earlier timeline.
 
-    Args:
-        before: The timeline on which the log was received.
-        now: The server's timeline.
-        history: The LSN where each earlier timeline ended in it.
-        durable: Where the log ends.
-        slot: The slot.
-
     Raises:
         ReplicationError: The log has transactions that the server does not have.
     """

@@ -55,8 +55,11 @@ def after_moves(
     Only messages can show that the tables in `asking` are whole.
     """
     told, known, place = before.told, before.tables or {}, look.durable
-    if told is None:
+    if told is None and before.tables is None:
         return Hearing(place, place, [look.last_oid], look.trigger, look.others, {})
+    if told is None:
+        # An older version did not ask for it: all messages since its last look count.
+        told = Hearing(before.position, before.position, [0], None, -1, {})
     if look.moved is not None:
         unpublished = set(look.moved) - known.keys()
     else:
@@ -203,7 +206,9 @@ def _changed_back(
             first, last = (_changes(each) for each in both)
             files = {_files(each).get(part) for each in both}
             # It may have other values of columns that are not published.
-            has_others = any(first[it] != last[it] for it in first.keys() & last)
+            has_others = not first or any(
+                first[it] != last[it] for it in first.keys() & last
+            )
             commits = (commit for _, commit in heard.truncates(oid))
             if has_others and len(files) > 1 and max(commits, default=0) <= message.lsn:
                 yield REWRITTEN
