@@ -50,24 +50,20 @@ def counts(erasures: Mapping[int, Erasures]) -> dict[int, int]:
     return {oid: it.number for oid, it in erasures.items()}
 
 
-def note_erasure(
-    log: Path, oids: Collection[int], columns: Mapping[int, Collection[str]], end: int
-) -> None:
+def note_erasure(log: Path, oid: int, columns: Collection[str], end: int) -> None:
     """Counts an erasure that begins or has ended.
 
     Args:
         log: The log.
-        oids: The tables.
-        columns: The names of columns that the log no longer has, by OID.
+        oid: The table.
+        columns: The names of columns that the log no longer has.
         end: Where the log ends.
     """
     objects = LogObjects(log)
     with objects.lock():
         known = read_erasures(lambda name: objects.read(name)[0])
-        for oid in oids:
-            number, ends = known.get(oid, Erasures(0, {}))
-            ends = {**ends, **dict.fromkeys(columns.get(oid, ()), end)}
-            known[oid] = Erasures(number + 1, ends)
+        number, ends = known.get(oid, Erasures(0, {}))
+        known[oid] = Erasures(number + 1, {**ends, **dict.fromkeys(columns, end)})
         record = {str(oid): [it.number, dict(it.columns)] for oid, it in known.items()}
         objects.replace(_ERASED, json.dumps(record).encode())
 

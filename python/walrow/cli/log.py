@@ -14,7 +14,7 @@ from walrow._lsn import Lsn
 from walrow._results import counted
 from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands, Value
+from walrow.cli.arguments import LSN_OR_TIME, TABLE, TEXT, Commands, Value
 from walrow.cli.places import resolved
 from walrow.cli.terminal import print_json, printable, say
 from walrow.log import Log
@@ -178,7 +178,13 @@ def retain(
 
 @log.command()
 @_directory
-@click.option("--table", required=True, type=TEXT, metavar="TABLE", help="The table.")
+@click.option(
+    "--table",
+    required=True,
+    type=TABLE,
+    metavar="TABLE",
+    help="The table that has this name now, or its OID.",
+)
 @click.option(
     "--drop-column",
     "columns",
@@ -199,7 +205,7 @@ def retain(
 def rewrite(
     *,
     directory: str,
-    table: str,
+    table: str | int,
     columns: tuple[str, ...],
     keys: tuple[dict[str, Any], ...],
     force: bool,
@@ -215,6 +221,8 @@ def rewrite(
     click.echo(
         f"{changes}{counted(done.rewritten, 'segment')} of {done.segments:,} rewritten"
     )
+    for other in done.others:
+        say(f"walrow: another table had this name, and keeps its rows: --table {other}")
 
 
 @log.command()
