@@ -746,7 +746,7 @@ def test_names_of_objects_are_values(looks: Looks) -> None:
         "public.o": [],
     }
     types = {"regclass", "regproc"}
-    record = after_names(looks.record, printed_names(looks._conn, types))
+    record = after_names(looks.record, printed_names(looks._conn, types), AT)
     for statements, marked in [
         (["CREATE TABLE n (id int)", "GRANT SELECT ON o TO PUBLIC"], []),
         (["DROP TABLE n", "VACUUM FULL o"], []),
@@ -755,12 +755,13 @@ def test_names_of_objects_are_values(looks: Looks) -> None:
         (["ALTER SCHEMA other RENAME TO another"], ["public.t", "public.u"]),
     ]:
         looks.sql(*statements)
-        record = after_names(record, printed_names(looks._conn, types))
+        record = after_names(record, printed_names(looks._conn, types), AT)
         found = sorted(tables[oid]["name"] for oid in record.marks)
         assert (statements, found) == (statements, marked)
         record = record._replace(marks={})
 
 
+AT = Lsn(8)
 NAMING = "CREATE TABLE n (id serial PRIMARY KEY, v regclass, w regproc[], x regtype)"
 FUNCTION = "CREATE OR REPLACE FUNCTION g() RETURNS int LANGUAGE sql AS 'SELECT 1'"
 DOMAIN_D = "CREATE DOMAIN d AS int"
@@ -817,14 +818,14 @@ def test_an_object_that_is_renamed_before_a_look_has_its_name(
             looks.begin()
             pictures = (looks.record.tables or {}).values()
             known = {it for each in pictures for it in each["names"]}
-            record = after_names(looks.record, printed_names(conn, known))
+            record = after_names(looks.record, printed_names(conn, known), AT)
             assert not record.marks
             run(looks, statements)
             tables = published_tables(conn, PUBLICATIONS, sized=False)
             came = {it.oid: it.names for it in tables if it.names}
             names = printed_names(conn, {it for each in came.values() for it in each})
             renamed = renamed_since(conn, names, record.names, came)
-            found = after_names(record, names, renamed, came).marks
+            found = after_names(record, names, AT, renamed, came).marks
             assert (statements, number, bool(found)) == (statements, number, expected)
 
 

@@ -198,13 +198,13 @@ def test_an_older_record_is_a_baseline(tmp_path: Path) -> None:
     before = read_published(lambda name: (tmp_path / name).read_bytes())
     table = TABLE._replace(schema="701", names=["regclass"])
     record = after_look(
-        after_names(before, {"regclass": {"1": 2}}),
+        after_names(before, {"regclass": {"1": 2}}, Lsn(24)),
         Look([table], ["p"], Lsn(24), Lsn(24)),
     )
     ask = ONLY._replace(versions=lambda _since, _until: [(20, Lsn(20), ["v", "id"])])
     assert codes(settled(record, {}, Lsn(24), Lsn(24), ask)) == []
     # The next look has what this one saw.
-    later = after_names(record, {"regclass": {"1": 3}})
+    later = after_names(record, {"regclass": {"1": 3}}, Lsn(32))
     assert codes(later) == ["names_changed"]
 
 
@@ -293,6 +293,28 @@ def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:
     assert again.position == 48
     # A look before the snapshot saw the same, and the load ends its mark.
     assert codes(after_load(record, [wider], Lsn(41), look)) == []
+
+
+def test_a_mark_that_may_be_later_than_the_snapshot_of_a_load_stays() -> None:
+    table = TABLE._replace(names=["regclass"])
+    before = at_beginning([table], (), ["p"], Lsn(8))
+    first = after_names(before, {"regclass": {"1": 2}}, Lsn(8))
+    renamed = after_names(first, {"regclass": {"1": 3}}, Lsn(40))
+    again = after_names(renamed, {"regclass": {"1": 4}}, Lsn(60))
+    ask = ONLY._replace(versions=lambda _since, _until: [(20, Lsn(40), ["v", "id"])])
+    swapped = settled(before, {}, Lsn(56), Lsn(56), ask)
+    for record, point, is_open in [
+        (renamed, 24, True),
+        (renamed, 40, False),
+        (again, 50, True),
+        (again, 60, False),
+        (swapped, 24, True),
+        (swapped, 40, False),
+    ]:
+        loaded = after_load(record, [table], Lsn(point))
+        assert bool(codes(loaded)) == is_open
+        # The table is not whole at any position before the event.
+        assert all(mark.holds_at(Lsn(16), Lsn(80)) for mark in loaded.marks[20])
 
 
 def test_a_look_at_some_tables_keeps_the_others() -> None:

@@ -274,11 +274,14 @@ class Completeness:
             if record.tables is not None and it.oid not in record.tables and it.names
         }
         renamed = renamed_since(conn, printed, record.names, came)
+        seen = Lsn(0)
+        if printed != record.names:
+            seen = position_after(conn, self._given, is_other=self._is_other())
         with self._lock:
             if generation != self._generation:
                 return False
             last = self._record()
-            named = after_names(last, printed, renamed, came)
+            named = after_names(last, printed, seen, renamed, came)
             after = self._taken(named, look, log, ends)
             self._store(last, after)
             self._stamps = stamps

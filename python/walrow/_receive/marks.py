@@ -227,6 +227,7 @@ def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
 def after_names(
     before: Published,
     names: Mapping[str, Mapping[str, int]],
+    seen: Lsn,
     renamed: Collection[str] = (),
     came: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> Published:
@@ -235,6 +236,7 @@ def after_names(
     Args:
         before: The record.
         names: The names.
+        seen: The server's position after.
         renamed: The OIDs of objects that are new in them, and were renamed.
         came: The types of the names in new tables.
     """
@@ -253,8 +255,8 @@ def after_names(
         if types := sorted(moved.intersection(each)):
             text = f"an object was renamed that values of {', '.join(types)} may name"
             reasons = [Reason(Why.NAMES, text)]
-            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
-            noticed.pop(oid, None)
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.position, seen)
+            noticed[oid] = seen
     return before._replace(marks=marks, names=names, noticed=noticed)
 
 
@@ -308,7 +310,8 @@ def settled(
         if name is not None:
             text = f"column {name} had another name for a while"
             reasons = [Reason(Why.RENAMED, text)]
-            marks[oid] = marked(marks.get(oid, ()), reasons, before.compared or until)
+            since = before.compared or until
+            marks[oid] = marked(marks.get(oid, ()), reasons, since, used)
     record = before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
