@@ -94,6 +94,8 @@ class Tables:
             done: Is called with the result of each table, or its error.
         """
         contents = LogContents(log)
+        # Targets of tables that left get the changes from before.
+        contents.tables = [replace(it, left=None) for it in contents.tables]
         by_oid: dict[int, Job] = {}
         for job in jobs:
             known = self._known.get(job.claim.table.oid)
