@@ -82,7 +82,7 @@ def net_of(
     found = resolve(log, tables, record, table, last)
     found = found.for_target(rules.truncates, first)
     span = Range(location, found, first, last, directory.end, accepted)
-    if not found.versions and found.oid in directory.removed():
+    if not found.versions and first < directory.removed().get(found.oid, (0,))[0]:
         raise span.pruned(directory.start)
     begin = begin_of(log, found, last)
     if begin >= first and rules.deletes == "ignore":
@@ -136,7 +136,12 @@ def net_of(
         rows.close()
         raise span.other_keys(stored.keys, key)
     reader = Reader(
-        chunks, table=found.oid, metadata=metadata, **{**options, "_keys": key}
+        chunks,
+        table=found.oid,
+        metadata=metadata,
+        # All its changes may have been removed, after the target took them.
+        missing_table="ignore",
+        **{**options, "_keys": key},
     )
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}

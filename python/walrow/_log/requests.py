@@ -94,7 +94,8 @@ class LoadOptions:
     """The options of `walrow.load`."""
 
     tables: Option[str | Sequence[str] | None, list[str] | None] = Option(
-        "One table or several, as `name` or `schema.name`. Default: all that are published.",
+        "One table or several, as `name` or `schema.name`. Two tables with the same `schema.name`, "
+        "because of dots in it, are both loaded. Default: all that are published.",
         Kind("str | Sequence[str]", _listed),
         default=None,
     )
@@ -231,24 +232,24 @@ def _with_schemas(objects: LogObjects, names: list[str] | None) -> list[str] | N
     """The names with their schemas, which the receiver's last look knows.
 
     Raises:
-        OptionError: A name has no schema, and not just one published table has it. Or it has two
-            points, and no published table is called so.
+        OptionError: A name has no schema, and not just one published table has it.
     """
-    if names is None or all(name.count(".") == 1 for name in names):
-        return names
-    known = read_record(lambda it: objects.read(it)[0]).tables or {}
-    published = [str(picture["name"]) for picture in known.values()]
+    if names is None:
+        return None
+    record = read_record(lambda it: objects.read(it)[0])
+    pairs = [record.pair_of(oid) for oid in record.tables or ()]
+    published = {".".join(pair) for pair in pairs}
     found = []
     for name in names:
-        whole = [it for it in published if name in (it, it.partition(".")[2])]
-        if "." not in name and len(whole) != 1:
+        whole = {name} & published or {".".join(it) for it in pairs if it[1] == name}
+        if not whole and name.count(".") == 1:
+            # The table may be new.
+            whole = {name}
+        if len(whole) != 1:
             reason = "several tables have it" if whole else "no published table has it"
             text = f"tables has {brief(name)}, which needs its schema, as schema.name: {reason}"
             raise OptionError(text)
-        if name.count(".") > 1 and name not in published:
-            text = f"tables has {brief(name)}, and no published table is called so: write schema.name"
-            raise OptionError(text)
-        found.append(name if "." in name else whole[0])
+        found += whole
     return found
 
 

@@ -65,6 +65,9 @@ def keys_of(
         SchemaError: The table has no key, or old images lack a column of it.
     """
     if not table.versions:
+        known = keys or _late_key(log, table)
+        if known and table.oid in log._log.removed():
+            return tuple(known)
         text = f"{table.name} has no change in the log, and needs a load first"
         raise SchemaError(text, table=table.name)
     latest = table.versions[-1]
@@ -192,5 +195,5 @@ def _late_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
     if table.last > record.position:
         return ()
     key = (record.tables or {}).get(table.oid, {}).get("primary_key", ())
-    columns = {column.name for column in table.versions[-1].columns}
-    return tuple(key) if columns.issuperset(key) else ()
+    columns = {it.name for version in table.versions[-1:] for it in version.columns}
+    return tuple(key) if columns.issuperset(key) or not columns else ()
