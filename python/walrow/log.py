@@ -435,7 +435,7 @@ class Log(OpenedLog):
         record = self._record()
         at = self.end if as_of is None else self._log.lsn_of(as_of, "as_of")
         # Without a look, the changes alone have the names.
-        chosen, columns = table, None
+        chosen, columns, name = table, None, None
         if record.tables is not None:
             # Once: that looks at all segments.
             found = resolve(self, self._tables(record), record, table, at)
@@ -443,7 +443,7 @@ class Log(OpenedLog):
                 raise LogError(
                     error.reason, code=error.code, table=error.table, lsn=error.lsn
                 )
-            chosen = found.oid
+            chosen, name = found.oid, found.name
             if at >= min(self.end, record.position) and found.versions:
                 columns = self._columns_now(found, record)
         # `read_values` has made a number of bytes of it.
@@ -454,8 +454,13 @@ class Log(OpenedLog):
         except LogError as error:
             if error.code != "pruned":
                 raise
-            text = f"{error.reason}: walrow load {self.location} {error.table}"
-            raise LogError(text, code="pruned", table=error.table) from None
+            # The log may only have its former name.
+            name = name or error.table
+            text = (
+                f"{name}: its rows are not known, because changes were removed from the "
+                f"log: walrow load {self.location} {name}"
+            )
+            raise LogError(text, code="pruned", table=name) from None
         given: dict[str, Any] = {**options, "metadata": ()}
         if given.keys() & {"types", "schema", "unrepresentable"}:
             known = {it.oid: it for it in self._tables(record)}

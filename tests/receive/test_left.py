@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,8 @@ import walrow
 from servers import EmbeddedServer
 from servers.receiving import end_of_wal, until
 from walrow._receive.loading import TableLoad
+from walrow._run.applier import Applier, Report
+from walrow._run.reading import parse
 from walrow._run.status import status_of
 from walrow.log import Absence, Ruling, Why
 
@@ -304,6 +308,53 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
     assert {it.name for it in world.log.tables()} == {"public.u"}
 
 
+RUN = """
+[source]
+slot = "s"
+publications = ["p"]
+[log]
+path = "log"
+[[target]]
+tables = ["public.t"]
+to = "delta:./lake"
+every = 0.001
+"""
+
+
+@pytest.mark.parametrize("why", LEAVE, ids=str)
+def test_a_target_gets_the_changes_from_before_its_table_left(
+    world: World, why: Absence
+) -> None:
+    folder, said = world.path.parent, list[Report]()
+    loaded = parse(RUN, folder / "shop.toml", is_private=True)
+    applier = Applier(
+        loaded, stop=threading.Event(), spark=pytest.fail, listener=said.append
+    )
+    world.sql(T, OLD, "CREATE SCHEMA o; CREATE TABLE u (id int PRIMARY KEY)")
+    published = "ALL TABLES" if why is Absence.UNLOGGED else "TABLE t, u"
+    world.sql(f"CREATE PUBLICATION p FOR {published}")
+    world.take(snapshot=True)
+    applier.round()
+    world.sql(NEW)
+    rows = world.rows()["t"]
+    world.sql(*LEAVE[why], "INSERT INTO u VALUES (1)")
+    world.take()
+    for _ in range(2):
+        applier._released = float("-inf")
+        time.sleep(0.002)
+        (report,) = applier.round().reports
+    assert lake("delta:" + str(folder / "lake")) == rows
+    assert (report.left is not None, report.problem is None) == (
+        True,
+        why is Absence.DROPPED,
+    )
+    assert [it.left is None for it in said] == [True, True, False]
+    (target,) = status_of(world.path).targets
+    assert (target.has_left, target.is_current) == (True, False)
+    (reader,) = world.log.readers()
+    assert reader.position == world.log.end
+
+
 def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None:
     world.sql(
         T.replace("TABLE t", "TABLE r") + " PARTITION BY RANGE (id)",
@@ -541,7 +592,9 @@ def test_the_load_of_a_renamed_table_stays(world: World) -> None:
 def test_a_rename_while_a_load_copies_stays_marked(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.sql("CREATE TABLE t (id int PRIMARY KEY, v regclass)", "CREATE TABLE o ()")
+    world.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, v regclass)", "CREATE TABLE o (id int)"
+    )
     world.sql("INSERT INTO t VALUES (1, 'o')", "CREATE PUBLICATION p FOR TABLE t")
     world.take()
     share, names = TableLoad._share, iter(["z", ""])
@@ -562,7 +615,7 @@ def test_a_rename_while_a_load_copies_stays_marked(
         world.state("t")
     world.load("public.t")
     assert codes_of(world) == []
-    assert world.state("t") == world.net("t") == [{"id": 1, "v": "z"}]
+    assert world.state("t") == world.net("t") == [{"id": 1, "v": "public.z"}]
 
 
 def codes_of(world: World) -> list[Why]:

@@ -13,7 +13,7 @@ from walrow._log.erasures import note_erasure
 from walrow._log.left import Ruling
 from walrow._log.names import find_table, had_name, tables_of
 from walrow._log.needs import read_record
-from walrow._options import listed
+from walrow._options import COLUMNS, listed
 from walrow._read.reading import read
 from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
@@ -46,7 +46,7 @@ def erase(
     force: bool,
 ) -> Erased:
     """Erases columns and rows. See `Log.erase`."""
-    columns, wanted = _columns(columns), _keys(keys)
+    columns, wanted = COLUMNS.parse(columns, "columns"), _keys(keys)
     if not columns and not any(wanted):
         text = "name a column, or a key with at least one column"
         raise OptionError(text)
@@ -80,22 +80,6 @@ def erase(
         note_erasure(path, oid, gone, int(log.end))
     others = [it.oid for it in tables if it.oid != oid and had_name(it, table)]
     return Erased(len(rows), segments, rewritten, tuple(others))
-
-
-def _columns(given: Any) -> tuple[str, ...]:
-    """The names of columns.
-
-    Raises:
-        OptionError: They are no list of names.
-    """
-    names = listed(given)
-    if names is not None and all(isinstance(it, str) for it in names):
-        return names
-    kind = "one" if isinstance(given, str) else type(given).__name__
-    text = f"columns must be a sequence of names, not {kind}"
-    if names is not None:
-        text = "columns must be a sequence of names, all of them texts"
-    raise OptionError(text)
 
 
 def _keys(given: Any) -> list[dict[str, str]]:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from walrow import errors
 from walrow._core import LogObjects
 from walrow._log.needs import read_record
-from walrow._options import DURATION, FLAG, Kind, Option, called, listed, options, takes
+from walrow._options import DURATION, FLAG, NAMES, Kind, Option, called, options, takes
 from walrow._secrets import brief
 from walrow._sources.logs import directory_of, opened
 from walrow._waiting import pause
@@ -70,13 +70,9 @@ def _listed(tables: Any, name: str) -> list[str]:
     """The tables of a request.
 
     Raises:
-        OptionError: The list is empty, or a part of a name is.
-        TypeError: They are no names.
+        OptionError: They are no names, the list is empty, or a part of a name is.
     """
-    names = [tables] if isinstance(tables, str) else listed(tables)
-    if names is None or not all(isinstance(it, str) for it in names):
-        text = f"{name} must be names of tables, such as ['public.orders']"
-        raise TypeError(text)
+    names = NAMES.parse(tables, name)
     if not names:
         text = f"{name} is empty: name a table, or leave it out for all tables"
         raise OptionError(text)
@@ -239,7 +235,7 @@ def _with_schemas(objects: LogObjects, names: list[str] | None) -> list[str] | N
     record = read_record(lambda it: objects.read(it)[0])
     pairs = [record.pair_of(oid) for oid in record.tables or ()]
     published = {".".join(pair) for pair in pairs}
-    found = []
+    found: list[str] = []
     for name in names:
         whole = {name} & published or {".".join(it) for it in pairs if it[1] == name}
         if not whole and name.count(".") == 1:

@@ -179,11 +179,7 @@ def retain(
 @log.command()
 @_directory
 @click.option(
-    "--table",
-    required=True,
-    type=TABLE,
-    metavar="TABLE",
-    help="The table that has this name now, or its OID.",
+    "--table", required=True, type=TABLE, help="The table's name now, or its OID."
 )
 @click.option(
     "--drop-column",
@@ -249,11 +245,11 @@ def compact(*, directory: str, segment_size: int) -> None:
 
 @log.command()
 @_directory
-@click.argument("table", type=TEXT)
+@click.argument("table", type=TABLE)
 @click.option(
     "--reason", type=TEXT, required=True, metavar="CODE", help="The code of its marks."
 )
-def accept(*, directory: str, table: str, reason: str) -> None:
+def accept(*, directory: str, table: str | int, reason: str) -> None:
     """Accepts the rows of a table as the log has them, although the server's may differ.
 
     `walrow status` lists the codes: of marks, and of tables that left. Later events are not accepted.
