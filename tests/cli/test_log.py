@@ -126,7 +126,6 @@ def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> No
         "since": "0/8",
         "until": None,
         "accepted": None,
-        "seen": None,
         "reason": "it was rewritten",
     }
     assert marks_of(log, run) == [expected]
