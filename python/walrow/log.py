@@ -749,11 +749,7 @@ class Log(OpenedLog):
             LogError: No reader is registered under the name, and no table of this name left
                 (`no_reader`).
         """
-        left = {
-            it.oid: it.left.ruling
-            for it in self.tables()
-            if it.left and it.name == name
-        }
+        left = [it.oid for it in self.tables() if it.left and it.name == name]
         try:
             self._log.forget(reader_name(name))
         except LogError as error:

@@ -160,7 +160,12 @@ def log(tmp_path: Path) -> walrow.Log:
 def test_texts_numbers_and_booleans_are_keys(log: walrow.Log) -> None:
     assert log.erase("t", keys=[{"id": 3}, {"id": "4", "v": "v4"}]).changes == 2
     assert astuple(log.erase("public.t", keys=[{"id": "4"}])) == (0, 0, 0, ())
-    assert astuple(log.erase(("public", "t"), keys=[{"id": 7, "v": "y"}])) == (0, 0, 0, ())
+    assert astuple(log.erase(("public", "t"), keys=[{"id": 7, "v": "y"}])) == (
+        0,
+        0,
+        0,
+        (),
+    )
     assert log.erase(streams.TABLE, keys=[{"v": "x"}]).changes == 5
     assert [(it["id"], it["_seq"]) for it in rows_of(log)] == [
         ("1", 0),

@@ -88,9 +88,6 @@ def _keys(given: Any) -> list[dict[str, str]]:
     Raises:
         OptionError: They are no list of mappings, or a value is not a text.
     """
-    if isinstance(given, Mapping):
-        text = "keys must be a list of keys, not one: [{'id': 5}]"
-        raise OptionError(text)
     keys = listed(given)
     if keys is None or not all(isinstance(it, Mapping) for it in keys):
         text = "keys must be a list of keys, each with its columns: [{'id': 5}]"

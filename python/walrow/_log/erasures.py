@@ -28,11 +28,7 @@ class Erasures(NamedTuple):
 
 
 def read_erasures(read: Callable[[str], bytes]) -> dict[int, Erasures]:
-    """The erasures of each table, by OID.
-
-    Args:
-        read: Reads an object of the log, as `Log.read_object`.
-    """
+    """The erasures of each table, by OID. `read` is as `Log.read_object`."""
     try:
         found = json.loads(read(_ERASED))
     except FileNotFoundError:
@@ -51,14 +47,7 @@ def counts(erasures: Mapping[int, Erasures]) -> dict[int, int]:
 
 
 def note_erasure(log: Path, oid: int, columns: Collection[str], end: int) -> None:
-    """Counts an erasure that begins or has ended.
-
-    Args:
-        log: The log.
-        oid: The table.
-        columns: The names of columns that the log no longer has.
-        end: Where the log ends.
-    """
+    """Counts an erasure that begins or has ended: a log that ends here no longer has the columns."""
     objects = LogObjects(log)
     with objects.lock():
         known = read_erasures(lambda name: objects.read(name)[0])

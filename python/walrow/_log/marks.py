@@ -109,16 +109,7 @@ def marked(
     since: Lsn,
     seen: Lsn | None = None,
 ) -> list[Mark]:
-    """Adds a mark for each reason, unless one for the same reason is open.
-
-    >>> from walrow import Lsn
-    >>> first = marked([], [Reason(Why.NEW, "it is new")], Lsn(8))
-    >>> both = marked(
-    ...     first, [Reason(Why.NEW, "it is new"), Reason(Why.FILTER, "x")], Lsn(16)
-    ... )
-    >>> [(mark.code.value, str(mark.since)) for mark in both]
-    [('new_in_publication', '0/8'), ('row_filter', '0/10')]
-    """
+    """Adds a mark for each reason, unless one for the same reason is open."""
     found, new = [*marks], [*dict.fromkeys(reasons)]
     for at, mark in enumerate(found):
         if mark.is_open and (reason := Reason(mark.code, mark.reason)) in new:
@@ -133,7 +124,7 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     return [
         replace(mark, until=point)
         if mark.until is None
-        and (mark.seen or mark.since) <= point
+        and max(mark.since, mark.seen or mark.since) <= point
         and mark.code.needs_load
         else mark
         for mark in marks

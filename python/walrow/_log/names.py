@@ -7,6 +7,7 @@ of the names that got another table.
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING, TypeAlias
 
 from walrow._log.items import LogColumn, LogTable, LogVersion
@@ -37,26 +38,21 @@ def tables_of(log: LogDirectory, record: Published) -> list[LogTable]:
     loads: dict[int, Lsn] = {}
     for place in range(len(log)):
         segment = log.segment(place) or {"tables": ()}
-        for number, rows, truncates, stream, end, loaded in segment["tables"]:
-            count = counts[number]
-            count[0] += rows
-            count[1] += truncates
-            count[2] += stream
+        for number, *more, end, loaded in segment["tables"]:
+            counts[number] = [*map(add, counts[number], more)]
             oid = versions[number][0]
             last[oid] = max(end, last.get(oid, end))
             ends[number] = max(end, ends.get(number, end))
             if loaded is not None:
                 loads[oid] = loaded
-    tables: dict[int, list[LogVersion]] = {}
-    for oid, *_ in versions:
-        if oid in last:
-            tables[oid] = []
+    tables: dict[int, list[LogVersion]] = {
+        oid: [] for oid, *_ in versions if oid in last
+    }
     # A table may have an earlier version again, and it is the same version then.
     for number in sorted(ends, key=lambda number: (ends[number], number)):
         oid, schema, name, columns, identity = versions[number]
         columns_ = tuple(LogColumn(*column) for column in columns)
-        rows, truncates, size = counts[number]
-        full = f"{schema}.{name}"
+        (rows, truncates, size), full = counts[number], f"{schema}.{name}"
         version = LogVersion(full, columns_, identity, rows, truncates, size, schema)
         tables[oid].append(version)
     pairs = {oid: versions[-1].pair for oid, versions in tables.items()}

@@ -239,7 +239,9 @@ class Applier:
         jobs: dict[Engine, list[Job]] = {}
         for claim in claims:
             try:
-                job = _job(targets[claim.at], claim)
+                target = targets[claim.at]
+                engine = engine_of(target)
+                job = Job(claim, engine, options_of(target, engine))
             except BaseException as error:
                 self._take(reports, claim, failure_of(error))
             else:
@@ -255,7 +257,9 @@ class Applier:
         gone = None
         for engine, its in jobs.items():
             try:
-                self._engine(engine).apply(log, its, done)
+                if engine not in self._engines:
+                    self._engines[engine] = self._spark()
+                self._engines[engine].apply(log, its, done)
             except BaseException as caught:
                 failure = failure_of(caught)
                 gone = failure if isinstance(failure, GoneError) else gone
@@ -264,11 +268,6 @@ class Applier:
                     if job.claim.table.oid not in reports:
                         self._take(reports, job.claim, failure)
         return gone
-
-    def _engine(self, engine: Engine) -> Tables:
-        if engine not in self._engines:
-            self._engines[engine] = self._spark()
-        return self._engines[engine]
 
     def _request(self, claims: Iterable[Claim], now: float) -> bool:
         """Requests the loads of tables, but not too often."""
@@ -433,16 +432,6 @@ class _Asked:
 
     again: float
     pause: float
-
-
-def _job(target: Target, claim: Claim) -> Job:
-    """The call that applies a table.
-
-    Raises:
-        OptionError: No engine can write the target.
-    """
-    engine = engine_of(target)
-    return Job(claim, engine, options_of(target, engine))
 
 
 def engine_of(target: Target) -> Engine:
