@@ -22,9 +22,9 @@ from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
 from walrow._log.following import Follower
 from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
-from walrow._log.left import Absence, Left, Ruling, split
-from walrow._log.marks import Mark, Why, needs_of
-from walrow._log.names import find_table, resolve
+from walrow._log.left import Absence, Left, Ruling
+from walrow._log.marks import Mark, Why
+from walrow._log.names import find_table, resolve, tables_of
 from walrow._log.needs import accept, decide, read_record
 from walrow._log.net_range import NetRules, net_of
 from walrow._log.net_refusals import problems
@@ -35,7 +35,7 @@ from walrow._log.retention import (
     Hold,
     Retained,
     Retention,
-    release_left,
+    name_tables,
 )
 from walrow._log.stopped import resume
 from walrow._log.tables import key_columns
@@ -279,69 +279,7 @@ class Log(OpenedLog):
 
     def _tables(self, record: Published) -> list[LogTable]:
         """The tables, also published tables without changes."""
-        versions = self._log.versions()
-        counts = [[0, 0, 0] for _ in versions]
-        last: dict[int, Lsn] = {}
-        ends: dict[int, Lsn] = {}
-        loads: dict[int, Lsn] = {}
-        for place in range(len(self._log)):
-            for number, rows, truncates, stream, end, loaded in self._dict(place)[
-                "tables"
-            ]:
-                count = counts[number]
-                count[0] += rows
-                count[1] += truncates
-                count[2] += stream
-                oid = versions[number][0]
-                last[oid] = max(end, last.get(oid, end))
-                ends[number] = max(end, ends.get(number, end))
-                if loaded is not None:
-                    loads[oid] = loaded
-        tables: dict[int, list[LogVersion]] = {}
-        for oid, *_ in versions:
-            if oid in last:
-                tables[oid] = []
-        # A table may have an earlier version again, and it is the same version then.
-        for number in sorted(ends, key=lambda number: (ends[number], number)):
-            oid, schema, name, columns, identity = versions[number]
-            columns_ = tuple(LogColumn(*column) for column in columns)
-            rows, truncates, size = counts[number]
-            full = f"{schema}.{name}"
-            version = LogVersion(
-                full, columns_, identity, rows, truncates, size, schema
-            )
-            tables[oid].append(version)
-        pairs = {oid: versions[-1].pair for oid, versions in tables.items()}
-        if record.tables is None:
-            # Without a look, dropped tables are not known.
-            removed = self._log.removed()
-            pairs = {oid: split(it, None) for oid, (_, it) in removed.items()} | pairs
-        for oid in record.tables or ():
-            # Changes after the look know the name better.
-            if last.get(oid, Lsn(0)) <= max(record.position, record.seen):
-                pairs[oid] = record.pair_of(oid)
-        for oid, left in record.left.items():
-            # A dropped table is there as long as the log has changes of it.
-            if left.ruling is Ruling.FORGOTTEN:
-                pairs.pop(oid, None)
-            elif oid in pairs or left.needs_ruling:
-                pairs[oid] = split(left.name, left.schema)
-        marks = {oid: tuple(record.marks.get(oid, ())) for oid in pairs}
-        return [
-            LogTable(
-                oid,
-                tuple(tables.get(oid, ())),
-                last.get(oid, Lsn(0)),
-                loads.get(oid),
-                # A table that left cannot be loaded.
-                None if oid in record.left else needs_of(marks[oid]),
-                marks[oid],
-                f"{schema}.{name}",
-                schema,
-                record.left.get(oid),
-            )
-            for oid, (schema, name) in pairs.items()
-        ]
+        return tables_of(self._log, record)
 
     def _record(self) -> Published:
         """The receiver's record of published tables and marks, with the accepted ones."""
@@ -496,7 +434,7 @@ class Log(OpenedLog):
         record = self._record()
         at = self.end if as_of is None else self._log.lsn_of(as_of, "as_of")
         # Without a look, the changes alone have the names.
-        chosen, columns = table, None
+        chosen, columns, name = table, None, None
         if record.tables is not None:
             # Once: that looks at all segments.
             found = resolve(self, self._tables(record), record, table, at)
@@ -504,7 +442,7 @@ class Log(OpenedLog):
                 raise LogError(
                     error.reason, code=error.code, table=error.table, lsn=error.lsn
                 )
-            chosen = found.oid
+            chosen, name = found.oid, found.name
             if at >= min(self.end, record.position) and found.versions:
                 columns = self._columns_now(found, record)
         # `read_values` has made a number of bytes of it.
@@ -515,8 +453,13 @@ class Log(OpenedLog):
         except LogError as error:
             if error.code != "pruned":
                 raise
-            text = f"{error.reason}: walrow load {self.location} {error.table}"
-            raise LogError(text, code="pruned", table=error.table) from None
+            # The log may only have its former name.
+            name = name or error.table
+            text = (
+                f"{name}: its rows are not known, because changes were removed from the "
+                f"log: walrow load {self.location} {name}"
+            )
+            raise LogError(text, code="pruned", table=name) from None
         given: dict[str, Any] = {**options, "metadata": ()}
         if given.keys() & {"types", "schema", "unrepresentable"}:
             known = {it.oid: it for it in self._tables(record)}
@@ -679,7 +622,7 @@ class Log(OpenedLog):
             LogError: A reader or a load needs one of them (`held`): no segment is
                 removed. Or a segment cannot be removed: call it again.
         """
-        release_left(self._log)
+        name_tables(self._log)
         return self._log.prune(self._log.lsn_of(end, "end"), force)
 
     def retain(
@@ -748,7 +691,8 @@ class Log(OpenedLog):
         not. See docs/security.md.
 
         Args:
-            table: The table, also under its earlier names.
+            table: The table: a name means the table that has it now, also under its earlier
+                names, or if no table has it, the last table that had it.
             columns: Columns, which must not be part of the replica identity. They are erased
                 under their earlier names, too.
             keys: Keys: columns and their values, in PostgreSQL's text. A row is erased if
@@ -760,7 +704,8 @@ class Log(OpenedLog):
             Counts of the erased changes.
 
         Raises:
-            SchemaError: The log has no such table or column.
+            SchemaError: The log has no such table or column, or several tables that left had
+                the name last.
             OptionError: There is nothing to erase, or a value is not a text.
             LogError: Another process writes to the log (`locked`), a transaction is
                 prepared and not decided (`prepared`), a column is part of the replica
@@ -803,11 +748,7 @@ class Log(OpenedLog):
             LogError: No reader is registered under the name, and no table of this name left
                 (`no_reader`).
         """
-        left = {
-            it.oid: it.left.ruling
-            for it in self.tables()
-            if it.left and it.name == name
-        }
+        left = [it.oid for it in self.tables() if it.left and it.name == name]
         try:
             self._log.forget(reader_name(name))
         except LogError as error:

@@ -95,7 +95,7 @@ def test_a_key_of_a_capture_is_erased(
         assert after == expected
     assert log.verify() == []
     if oid in {it.oid for it in log.tables()}:
-        assert astuple(log.erase(oid, keys=[key])) == (0, 0, 0)
+        assert astuple(log.erase(oid, keys=[key])) == (0, 0, 0, ())
     rows = sum(it.rows for it in log.tables())
     assert rows == len({(it["_commit_lsn"], it["_seq"]) for it in after if _is_row(it)})
     # A writer goes on.
@@ -159,15 +159,20 @@ def log(tmp_path: Path) -> walrow.Log:
 
 def test_texts_numbers_and_booleans_are_keys(log: walrow.Log) -> None:
     assert log.erase("t", keys=[{"id": 3}, {"id": "4", "v": "v4"}]).changes == 2
-    assert astuple(log.erase("public.t", keys=[{"id": "4"}])) == (0, 0, 0)
-    assert astuple(log.erase(("public", "t"), keys=[{"id": 7, "v": "y"}])) == (0, 0, 0)
+    assert astuple(log.erase("public.t", keys=[{"id": "4"}])) == (0, 0, 0, ())
+    assert astuple(log.erase(("public", "t"), keys=[{"id": 7, "v": "y"}])) == (
+        0,
+        0,
+        0,
+        (),
+    )
     assert log.erase(streams.TABLE, keys=[{"v": "x"}]).changes == 5
     assert [(it["id"], it["_seq"]) for it in rows_of(log)] == [
         ("1", 0),
         ("2", 0),
         ("5", 0),
     ]
-    assert astuple(log.erase("t", columns=["v"])) == (0, 3, 3)
+    assert astuple(log.erase("t", columns=["v"])) == (0, 3, 3, ())
     assert "v" not in rows_of(log)[0]
 
 
@@ -179,7 +184,6 @@ def test_texts_numbers_and_booleans_are_keys(log: walrow.Log) -> None:
         (walrow.errors.SchemaError, {"table": "t", "keys": [{"w": 1}]}),
         (walrow.errors.OptionError, {"table": "t"}),
         (walrow.errors.OptionError, {"table": "t", "keys": [{}]}),
-        (walrow.errors.OptionError, {"table": "t", "columns": "v"}),
         (walrow.errors.OptionError, {"table": "t", "columns": 5}),
         (walrow.errors.OptionError, {"table": "t", "columns": {"v": 1}}),
         (walrow.errors.OptionError, {"table": "t", "columns": [{"v": 1}]}),

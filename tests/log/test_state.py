@@ -25,6 +25,7 @@ from logs import (
     transaction,
     transactions,
 )
+from targets.written_log import WrittenLog
 from walrow._log.marks import Mark, Why
 from walrow._log.needs import write_published
 from walrow._log.published import Published
@@ -592,3 +593,43 @@ def test_a_load_is_no_truncate_of_a_user(tmp_path: Path) -> None:
     ]
     # Nobody who does not ask for it gets it.
     assert "_loaded" not in pa.table(log.read(table="public.t")).column_names
+
+
+@pytest.mark.timeout(60)
+def test_a_replica_identity_that_alternates_takes_linear_time(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    for number in range(12_000):
+        log.identity = "df"[number % 2]
+        log.append(streams.insert([str(number), "a"]))
+    log.take(streams.update(["0", "b"], key=["0", "a"], is_whole=True))
+    rows = walrow.Log(log.path).state("t").to_pyarrow().to_pydict()
+    assert rows == {"id": [*range(1, 12_000), 0], "v": ["a"] * 11_999 + ["b"]}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_key_that_is_dropped_while_the_identity_is_full(
+    tmp_path: Path, *, back: bool
+) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    log.take(streams.insert(["1", "a"]), streams.insert(["2", "b"]))
+    log.identity = "f"
+    one, two = ["1", "a"], ["2", "b"]
+    log.take(
+        streams.update(["1", "c"], key=one, is_whole=True),
+        # The primary key is dropped now.
+        streams.insert(["1", "c"]),
+        streams.insert(["1", "d"]),
+        streams.update(["1", "b"], key=two, is_whole=True),
+        streams.delete(["1", "c"], is_whole=True),
+    )
+    rows = [(1, "b"), (1, "c"), (1, "d")]
+    if back:
+        log.take(*(streams.delete(["1", it], is_whole=True) for it in "bd"))
+        log.identity, rows = "d", [(1, "e"), (5, "f")]
+        log.take(
+            streams.update(["1", "e"]),
+            streams.insert(["3", "f"]),
+            streams.update(["5", "f"], key=["3", None]),
+        )
+    found = walrow.Log(log.path).state("t").to_pyarrow().to_pylist()
+    assert sorted((it["id"], it["v"]) for it in found) == rows

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
+from functools import partial
 from typing import Any, NamedTuple
 
 import psycopg
@@ -10,7 +13,11 @@ import pyarrow as pa
 import pytest
 
 import walrow
+from servers.receiving import until
 from servers.world import Rows, World
+from walrow._receive.loading import TableLoad
+from walrow._run.applier import Applier, Report
+from walrow._run.reading import parse
 from walrow._run.status import status_of
 from walrow.log import Absence, Ruling, Why
 
@@ -247,6 +254,53 @@ def test_a_last_child_that_goes_while_its_table_is_not_published(
     assert status_of(world.path).reasons == ()
 
 
+RUN = """
+[source]
+slot = "s"
+publications = ["p"]
+[log]
+path = "log"
+[[target]]
+tables = ["public.t"]
+to = "delta:./lake"
+every = 0.001
+"""
+
+
+@pytest.mark.parametrize("why", LEAVE, ids=str)
+def test_a_target_gets_the_changes_from_before_its_table_left(
+    world: World, why: Absence
+) -> None:
+    folder, said = world.path.parent, list[Report]()
+    loaded = parse(RUN, folder / "shop.toml", is_private=True)
+    applier = Applier(
+        loaded, stop=threading.Event(), spark=pytest.fail, listener=said.append
+    )
+    world.sql(T, OLD, "CREATE SCHEMA o; CREATE TABLE u (id int PRIMARY KEY)")
+    published = "ALL TABLES" if why is Absence.UNLOGGED else "TABLE t, u"
+    world.sql(f"CREATE PUBLICATION p FOR {published}")
+    world.take(snapshot=True)
+    applier.round()
+    world.sql(NEW)
+    rows = world.rows()["t"]
+    world.sql(*LEAVE[why], "INSERT INTO u VALUES (1)")
+    world.take()
+    for _ in range(2):
+        applier._released = float("-inf")
+        time.sleep(0.002)
+        (report,) = applier.round().reports
+    assert lake("delta:" + str(folder / "lake")) == rows
+    assert (report.left is not None, report.problem is None) == (
+        True,
+        why is Absence.DROPPED,
+    )
+    assert [it.left is None for it in said] == [True, True, False]
+    (target,) = status_of(world.path).targets
+    assert (target.has_left, target.is_current) == (True, False)
+    (reader,) = world.log.readers()
+    assert reader.position == world.log.end
+
+
 def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None:
     world.sql(
         T.replace("TABLE t", "TABLE r") + " PARTITION BY RANGE (id)",
@@ -381,3 +435,138 @@ def test_a_table_with_children_is_accepted_or_refused(
     world.take()
     assert world.state("t") == world.rows()["t"]
     assert status_of(world.path).reasons == ()
+
+
+GREEN = "BEGIN; ALTER TABLE t RENAME TO o; ALTER TABLE n RENAME TO t; COMMIT"
+BOTH = "INSERT INTO n VALUES (1, 'green')"
+
+
+def rows_in(log: walrow.Log, oid: int) -> list[tuple[Any, ...]]:
+    found = walrow.read(log, table=oid, missing_table="ignore").to_pyarrow()
+    return [(it["id"], it["v"]) for it in found.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "later", [[], ["UPDATE t SET v = 'x'", "INSERT INTO t VALUES (3, 'old')"]]
+)
+def test_erasing_a_name_leaves_the_table_that_had_it(
+    world: World, later: list[str]
+) -> None:
+    world.sql(T, N[0], "CREATE PUBLICATION p FOR ALL TABLES")
+    world.take()
+    world.sql(OLD, BOTH)
+    world.take()
+    blue, green = world.oid("t"), world.oid("n")
+    world.sql(GREEN, *later)
+    world.take()
+    done = world.log.erase("public.t", keys=[{"id": 1}])
+    # Its rows under the former name go, too.
+    assert (done.changes, done.others) == (2 if later else 1, (blue,))
+    assert 1 not in [row[0] for row in rows_in(world.log, green)]
+    assert rows_in(world.log, blue) == [(1, "old")]
+    with pytest.raises(walrow.errors.SchemaError, match=r"public\.t$"):
+        world.log.erase("public.n", keys=[{"id": 1}])
+    # And by its own name, the other one.
+    assert world.log.erase("public.o", keys=[{"id": 1}]).others == ()
+    assert rows_in(world.log, blue) == []
+
+
+@pytest.mark.parametrize("forgotten", [[], ["public.t"]])
+def test_a_dropped_table_is_erased_by_its_name_or_its_oid(
+    world: World, forgotten: list[str]
+) -> None:
+    world.sql("CREATE PUBLICATION p FOR ALL TABLES")
+    world.take()
+    world.sql(T, OLD)
+    world.take()
+    first = world.oid("t")
+    again = [f"BEGIN; DROP TABLE t; {T}; {OLD}; {NEW}; COMMIT"]
+    world.sql(*again)
+    world.take()
+    second = world.oid("t")
+    for name in forgotten:
+        world.log.forget(name)
+    done = world.log.erase("public.t", keys=[{"id": 1}])
+    assert (done.changes, done.others) == (1, (first,))
+    assert [rows_in(world.log, it) for it in (first, second)] == [
+        [(1, "old")],
+        [(7, "new")],
+    ]
+    world.sql("DROP TABLE t")
+    world.take()
+    reads = () if forgotten else (world.state, world.net)
+    for read in (*reads, partial(world.log.erase, columns=["v"])):
+        with pytest.raises(walrow.errors.SchemaError, match=f"OID: {first}, {second}"):
+            read("public.t")
+    assert world.log.erase(first, keys=[{"id": 1}]).changes == 1
+    assert rows_in(world.log, first) == []
+
+
+def test_a_dropped_table_is_erased_by_its_last_name(world: World) -> None:
+    world.sql("CREATE PUBLICATION p FOR ALL TABLES")
+    world.take()
+    world.sql(T, OLD)
+    world.take()
+    oid = world.oid("t")
+    world.sql("DROP TABLE t")
+    world.take()
+    with pytest.raises(walrow.errors.SchemaError, match="its OID"):
+        world.state("public.t")
+    done = world.log.erase("public.t", keys=[{"id": 1}])
+    assert (done.changes, done.others) == (1, ())
+    assert rows_in(world.log, oid) == []
+
+
+def test_the_load_of_a_renamed_table_stays(world: World) -> None:
+    world.sql(T, OLD, *N, "CREATE PUBLICATION p FOR ALL TABLES")
+    world.take(snapshot=True)
+    begin = world.rows()["t"]
+    world.sql(GREEN, NEW)
+    world.take()
+    held = world.log.retain(bytes=1).held
+    assert {it.name for it in held} == {"public.o", "public.t"}
+    with pytest.raises(walrow.errors.LogError, match=r"load of public\.[ot] "):
+        world.log.prune(world.log.end)
+    assert world.state("public.o") == begin
+    assert world.state("public.t") == world.rows()["t"]
+    world.sql("DROP TABLE t")
+    world.take()
+    (held_now,) = world.log.retain(bytes=1).held
+    assert held_now.name == "public.o"
+
+
+def test_a_rename_while_a_load_copies_stays_marked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, v regclass)", "CREATE TABLE o (id int)"
+    )
+    world.sql("INSERT INTO t VALUES (1, 'o')", "CREATE PUBLICATION p FOR TABLE t")
+    world.take()
+    share, names = TableLoad._share, iter(["z", ""])
+
+    def renames(load: TableLoad, snapshot: str) -> Any:
+        shared = share(load, snapshot)
+        if name := next(names):
+            world.sql(f"ALTER TABLE o RENAME TO {name}")
+            until(lambda: codes_of(world) == [Why.HAD_ROWS, Why.NAMES])
+        return shared
+
+    monkeypatch.setattr(TableLoad, "_share", renames)
+    monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.1)
+    world.load("public.t")
+    # The load may have printed the earlier name.
+    assert codes_of(world) == [Why.NAMES]
+    with pytest.raises(walrow.errors.LogError, match="an object was renamed"):
+        world.state("t")
+    world.load("public.t")
+    assert codes_of(world) == []
+    assert world.state("t") == world.net("t") == [{"id": 1, "v": "public.z"}]
+
+
+def codes_of(world: World) -> list[Why]:
+    """The codes of the open marks of the only table."""
+    with contextlib.suppress(walrow.errors.LogError):
+        (table,) = world.log.tables()
+        return [it.code for it in table.marks if it.is_open]
+    return []

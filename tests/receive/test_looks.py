@@ -84,7 +84,7 @@ class Looks:
                 self._conn, PUBLICATIONS, earlier, tables, self.record.parts()
             )
         names = look_at_names(self._conn, self.record, tables)
-        record = after_names(self.record, *names)
+        record = after_names(self.record, *names, at)
         return after_look(record, Look(tables, PUBLICATIONS, at, at, moved))
 
     def restart(self, change: Callable[[dict[str, Any]], None]) -> None:

@@ -273,17 +273,46 @@ def test_a_name_that_changes_while_a_table_is_loaded() -> None:
     # The next look compares names with these.
     after = with_names(record, [named], Lsn(24), then, then)
     types = {20: named.names}
-    assert codes(after_names(after, then, (), types)) == []
-    assert codes(after_names(after, then | {"regrole": {}}, (), types)) == [
+    assert codes(after_names(after, then, (), types, Lsn(32))) == []
+    assert codes(after_names(after, then | {"regrole": {}}, (), types, Lsn(32))) == [
         "names_changed"
     ]
     assert codes(
         after_names(
-            after, then | {"regproc": {**then["regproc"], "8": 1}}, ["8"], types
+            after,
+            then | {"regproc": {**then["regproc"], "8": 1}},
+            ["8"],
+            types,
+            Lsn(32),
         )
     ) == ["names_changed"]
     # A type that this version does not know.
-    assert codes(after_names(after, then, (), {20: ["regnew"]})) == ["names_changed"]
+    assert codes(after_names(after, then, (), {20: ["regnew"]}, Lsn(32))) == [
+        "names_changed"
+    ]
+
+
+def test_a_mark_that_may_be_later_than_the_snapshot_of_a_load_stays() -> None:
+    table = TABLE._replace(names=["regclass"])
+    types = {20: table.names}
+    before = at_beginning([table], (), ["p"], Lsn(8))
+    before = before._replace(names={"regclass": {"1": 2}})
+    renamed = after_names(before, {"regclass": {"1": 3}}, (), types, Lsn(40))
+    again = after_names(renamed, {"regclass": {"1": 4}}, (), types, Lsn(60))
+    ask = ONLY._replace(versions=lambda _since, _until: [(20, Lsn(40), ["v", "id"])])
+    swapped = settled(before, {}, Lsn(56), Lsn(56), ask)
+    for record, point, is_open in [
+        (renamed, 24, True),
+        (renamed, 40, False),
+        (again, 50, True),
+        (again, 60, False),
+        (swapped, 24, True),
+        (swapped, 40, False),
+    ]:
+        loaded = after_load(record, [table], Lsn(point))
+        assert bool(codes(loaded)) == is_open
+        # The table is not whole at any position before the event.
+        assert all(mark.holds_at(Lsn(16), Lsn(80)) for mark in loaded.marks[20])
 
 
 def test_a_look_at_some_tables_keeps_the_others() -> None:

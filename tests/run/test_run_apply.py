@@ -702,7 +702,7 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     assert "there is no log in" in str(done.exception)
 
 
-def test_tables_that_left_hold_nothing_back(log: WrittenTables) -> None:
+def test_targets_get_what_tables_had_before_they_left(log: WrittenTables) -> None:
     log.insert(1, 2, 3)
     made, said = applier_of(log)
     round_of(made)
@@ -728,8 +728,10 @@ def test_tables_that_left_hold_nothing_back(log: WrittenTables) -> None:
         "it was dropped (since 0/8)",
         "it became unlogged, so that no change of it is sent (since 0/8)",
     ]
-    # Their targets are unchanged, and the file has not lost them.
-    assert len(rows(log, 2)) == 1
+    # The rest comes once, and the file has not lost them.
+    assert [len(rows(log, number)) for number in (2, 3)] == [2, 2]
+    applied = [it.table for it in said if it.applied and it.left is None]
+    assert applied == ["sales.t1", "sales.t2", "sales.t3"]
     assert all(it.in_file for it in recorded_in(log))
     found = status_of(log.path)
     assert [it.has_left for it in found.targets] == [False, True, True]

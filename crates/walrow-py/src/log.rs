@@ -491,10 +491,14 @@ impl LogDirectory {
         lsn::new(py, found.map_err(|error| errors::log_error(py, error))?)
     }
 
-    /// Sets the tables whose loads hold no segments.
-    fn set_left(&self, py: Python<'_>, oids: Vec<u32>) -> PyResult<()> {
+    /// Sets the names of tables. The loads of those without one hold no segments.
+    fn set_tables(
+        &self,
+        py: Python<'_>,
+        tables: BTreeMap<u32, Option<(String, String)>>,
+    ) -> PyResult<()> {
         self.changed(py, |log| {
-            log.upkeep()?.set_left(oids);
+            log.upkeep()?.set_tables(tables);
             Ok(())
         })
     }

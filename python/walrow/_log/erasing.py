@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from walrow._core import LogDirectory, LogEraser
 from walrow._log.erasures import note_erasure
-from walrow._options import listed
+from walrow._log.left import Ruling
+from walrow._log.names import find_table, had_name, tables_of
+from walrow._log.needs import read_record
+from walrow._options import COLUMNS, listed
 from walrow._read.reading import read
 from walrow._results import Result, result
-from walrow._sources.logs import is_named
 from walrow.errors import OptionError, SchemaError
 from walrow.typing import TableName
 
@@ -25,11 +28,13 @@ class Erased(Result):
         changes: The number of changes that had an erased row.
         segments: The number of segments that were read.
         rewritten: The number of them that were rewritten.
+        others: The OIDs of other tables that had the name. Their rows stay: erase them by OID.
     """
 
     changes: int
     segments: int
     rewritten: int
+    others: tuple[int, ...] = ()
 
 
 def erase(
@@ -41,16 +46,20 @@ def erase(
     force: bool,
 ) -> Erased:
     """Erases columns and rows. See `Log.erase`."""
-    columns, wanted = _columns(columns), _keys(keys)
+    columns, wanted = COLUMNS.parse(columns, "columns"), _keys(keys)
     if not columns and not any(wanted):
         text = "name a column, or a key with at least one column"
         raise OptionError(text)
     with contextlib.closing(LogEraser(path)) as eraser:
         # All durable changes are published now.
         log = LogDirectory(path)
-        oids = _oids(log, table)
-        before = _names(log, oids)
-        known = set().union(*before.values())
+        record = read_record(log.read_object)
+        # The log has the rows of forgotten tables, too.
+        left = {it: replace(at, ruling=Ruling.OPEN) for it, at in record.left.items()}
+        record = record._replace(left=left)
+        tables = tables_of(log, record)
+        oid = find_table(tables, table, record, takes_ended=True).oid
+        known = _names(log, oid)
         for name in [*columns, *(name for key in wanted for name in key)]:
             if name not in known:
                 text = (
@@ -59,35 +68,18 @@ def erase(
                 )
                 raise SchemaError(text)
         wanted = [key for key in wanted if key]
-        _refuse_other_keys(log, oids, wanted)
-        rows = _matches(log, oids, wanted)
+        _refuse_other_keys(log, oid, wanted)
+        rows = _matches(log, oid, wanted)
         # The given columns are noted first: after a crash, another call may not find them.
-        begun = {oid: before[oid] & {*columns} for oid in oids}
         last = max((lsn for lsn, *_ in rows), default=None)
         if force or last is None or all(it[1] > last for it in log.readers()):
             # Otherwise, the erasure is refused.
-            note_erasure(path, oids, begun, int(log.end))
-        segments, rewritten = eraser.erase(oids, [*columns], rows, force)
-        now = _names(LogDirectory(path), oids)
-        gone = {oid: before[oid] - now[oid] for oid in oids}
-        note_erasure(path, oids, gone, int(log.end))
-    return Erased(len(rows), segments, rewritten)
-
-
-def _columns(given: Any) -> tuple[str, ...]:
-    """The names of columns.
-
-    Raises:
-        OptionError: They are no list of names.
-    """
-    names = listed(given)
-    if names is not None and all(isinstance(it, str) for it in names):
-        return names
-    kind = "one" if isinstance(given, str) else type(given).__name__
-    text = f"columns must be a sequence of names, not {kind}"
-    if names is not None:
-        text = "columns must be a sequence of names, all of them texts"
-    raise OptionError(text)
+            note_erasure(path, oid, known & {*columns}, int(log.end))
+        segments, rewritten = eraser.erase([oid], [*columns], rows, force)
+        gone = known - _names(LogDirectory(path), oid)
+        note_erasure(path, oid, gone, int(log.end))
+    others = [it.oid for it in tables if it.oid != oid and had_name(it, table)]
+    return Erased(len(rows), segments, rewritten, tuple(others))
 
 
 def _keys(given: Any) -> list[dict[str, str]]:
@@ -96,9 +88,6 @@ def _keys(given: Any) -> list[dict[str, str]]:
     Raises:
         OptionError: They are no list of mappings, or a value is not a text.
     """
-    if isinstance(given, Mapping):
-        text = "keys must be a list of keys, not one: [{'id': 5}]"
-        raise OptionError(text)
     keys = listed(given)
     if keys is None or not all(isinstance(it, Mapping) for it in keys):
         text = "keys must be a list of keys, each with its columns: [{'id': 5}]"
@@ -106,13 +95,14 @@ def _keys(given: Any) -> list[dict[str, str]]:
     return [{name: _text(value) for name, value in key.items()} for key in keys]
 
 
-def _names(log: LogDirectory, oids: list[int]) -> dict[int, set[str]]:
-    """The columns that the versions of each table have."""
-    found: dict[int, set[str]] = {oid: set() for oid in oids}
-    for oid, _, _, columns, _ in log.versions():
-        if oid in found:
-            found[oid].update(name for name, *_ in columns)
-    return found
+def _names(log: LogDirectory, table: int) -> set[str]:
+    """The columns that the versions of a table have."""
+    return {
+        name
+        for oid, _, _, columns, _ in log.versions()
+        if oid == table
+        for name, *_ in columns
+    }
 
 
 def _text(value: object) -> str:
@@ -125,26 +115,8 @@ def _text(value: object) -> str:
     raise OptionError(text)
 
 
-def _oids(log: LogDirectory, table: TableName) -> list[int]:
-    """The OIDs of a table."""
-    versions = log.versions()
-    found = [
-        (oid, (schema, name))
-        for oid, schema, name, *_ in versions
-        if is_named(table, oid, schema, name)
-    ]
-    if not found:
-        known = ", ".join(sorted({f"{it[1]}.{it[2]}" for it in versions})) or "none"
-        text = f"the log has no table {table}; its tables are {known}"
-        raise SchemaError(text)
-    if len({pair for _, pair in found}) > 1 and not isinstance(table, int):
-        text = f"several tables are called {table}: name the schema, too"
-        raise SchemaError(text)
-    return [*dict.fromkeys(oid for oid, _ in found)]
-
-
 def _refuse_other_keys(
-    log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
+    log: LogDirectory, table: int, keys: list[dict[str, str]]
 ) -> None:
     """Refuses keys that find only some changes of a row: old images have the replica identity only.
 
@@ -156,17 +128,17 @@ def _refuse_other_keys(
     erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {
         tuple(column for column, *_, is_key in columns if is_key): set()
         for oid, _, _, columns, identity in log.versions()
-        if oid in oids and identity != "full"
+        if oid == table and identity != "full"
     }
     erased.pop((), None)
     if all(key.keys() <= set(own) for key in keys for own in erased):
         return
     more = {name for own in erased for name in own}
-    for _, records, mask in _images(log, oids, keys, more):
+    for _, records, mask in _images(log, table, keys, more):
         for row in records.filter(mask).to_pylist():
             for own, rows in erased.items():
                 rows.add(tuple(map(row.get, own)))
-    for batch, records, mask in _images(log, oids, keys, more):
+    for batch, records, mask in _images(log, table, keys, more):
         names = tuple(batch.key_columns)
         rows = erased.get(names, set())
         if batch.replica_identity == "full" or not rows:
@@ -185,7 +157,7 @@ def _refuse_other_keys(
 
 def _images(
     log: LogDirectory,
-    oids: list[int],
+    table: int,
     keys: list[dict[str, str]],
     more: Collection[str] = (),
 ) -> Iterator[tuple[Any, Any, Any]]:
@@ -195,8 +167,8 @@ def _images(
 
     columns = sorted({*more, *(name for key in keys for name in key)})
     batches = read(
-        log.open(tables=oids, columns=columns),
-        tables=oids,
+        log.open(tables=[table], columns=columns),
+        tables=[table],
         profile="text",
         columns=columns,
         metadata=["change_type", "commit_lsn", "seq"],
@@ -218,11 +190,11 @@ def _images(
 
 
 def _matches(
-    log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
+    log: LogDirectory, table: int, keys: list[dict[str, str]]
 ) -> list[tuple[int, int, bool, bool]]:
     """The rows with a key: commit LSN, seq, and whether they are erased as old and new."""
     images: dict[tuple[int, int], set[bool]] = {}
-    for _, records, mask in _images(log, oids, keys) if keys else ():
+    for _, records, mask in _images(log, table, keys) if keys else ():
         found = records.filter(mask)
         places = [
             found[f"{_PREFIX}{name}"].to_pylist()

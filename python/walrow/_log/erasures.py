@@ -28,11 +28,7 @@ class Erasures(NamedTuple):
 
 
 def read_erasures(read: Callable[[str], bytes]) -> dict[int, Erasures]:
-    """The erasures of each table, by OID.
-
-    Args:
-        read: Reads an object of the log, as `Log.read_object`.
-    """
+    """The erasures of each table, by OID. `read` is as `Log.read_object`."""
     try:
         found = json.loads(read(_ERASED))
     except FileNotFoundError:
@@ -50,24 +46,13 @@ def counts(erasures: Mapping[int, Erasures]) -> dict[int, int]:
     return {oid: it.number for oid, it in erasures.items()}
 
 
-def note_erasure(
-    log: Path, oids: Collection[int], columns: Mapping[int, Collection[str]], end: int
-) -> None:
-    """Counts an erasure that begins or has ended.
-
-    Args:
-        log: The log.
-        oids: The tables.
-        columns: The names of columns that the log no longer has, by OID.
-        end: Where the log ends.
-    """
+def note_erasure(log: Path, oid: int, columns: Collection[str], end: int) -> None:
+    """Counts an erasure that begins or has ended: a log that ends here no longer has the columns."""
     objects = LogObjects(log)
     with objects.lock():
         known = read_erasures(lambda name: objects.read(name)[0])
-        for oid in oids:
-            number, ends = known.get(oid, Erasures(0, {}))
-            ends = {**ends, **dict.fromkeys(columns.get(oid, ()), end)}
-            known[oid] = Erasures(number + 1, ends)
+        number, ends = known.get(oid, Erasures(0, {}))
+        known[oid] = Erasures(number + 1, {**ends, **dict.fromkeys(columns, end)})
         record = {str(oid): [it.number, dict(it.columns)] for oid, it in known.items()}
         objects.replace(_ERASED, json.dumps(record).encode())
 

@@ -64,6 +64,9 @@ class Mark(Result):
         since: Where the log ended when the receiver looked last before. It happened later.
         until: The end of the load, or the TRUNCATE, that made the table whole again. None before.
         accepted: When somebody accepted it. None if nobody did.
+        seen: A load that begins here or later ends it: the event, or the last of several, may
+            be later than an earlier load. None: `since`, as the receiver compares the table
+            with the load.
     """
 
     code: Why
@@ -71,6 +74,7 @@ class Mark(Result):
     since: Lsn
     until: Lsn | None = None
     accepted: dt.datetime | None = None
+    seen: Lsn | None = None
 
     @property
     def is_open(self) -> bool:
@@ -99,28 +103,29 @@ class Mark(Result):
         return self.accepted is None and is_since and is_before_load
 
 
-def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
-    """Adds a mark for each reason, unless one for the same reason is open.
-
-    >>> from walrow import Lsn
-    >>> first = marked([], [Reason(Why.NEW, "it is new")], Lsn(8))
-    >>> both = marked(
-    ...     first, [Reason(Why.NEW, "it is new"), Reason(Why.FILTER, "x")], Lsn(16)
-    ... )
-    >>> [(mark.code.value, str(mark.since)) for mark in both]
-    [('new_in_publication', '0/8'), ('row_filter', '0/10')]
-    """
-    found = list(marks)
-    open_ = {(mark.code, mark.reason) for mark in found if mark.is_open}
-    new = (reason for reason in dict.fromkeys(reasons) if reason not in open_)
-    return [*found, *(Mark(reason.code, reason.text, since) for reason in new)]
+def marked(
+    marks: Iterable[Mark],
+    reasons: Iterable[Reason],
+    since: Lsn,
+    seen: Lsn | None = None,
+) -> list[Mark]:
+    """Adds a mark for each reason, unless one for the same reason is open."""
+    found, new = [*marks], [*dict.fromkeys(reasons)]
+    for at, mark in enumerate(found):
+        if mark.is_open and (reason := Reason(mark.code, mark.reason)) in new:
+            new.remove(reason)
+            last = max(mark.since, mark.seen or since, seen or since)
+            found[at] = replace(mark, seen=last if last > mark.since else None)
+    return [*found, *(Mark(*reason, since, seen=seen) for reason in new)]
 
 
 def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
-    """Ends all marks at a load that begins after them."""
+    """Ends all marks at a load that begins after their events."""
     return [
         replace(mark, until=point)
-        if mark.until is None and mark.since <= point and mark.code.needs_load
+        if mark.until is None
+        and max(mark.since, mark.seen or mark.since) <= point
+        and mark.code.needs_load
         else mark
         for mark in marks
     ]

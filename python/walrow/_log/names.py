@@ -7,8 +7,12 @@ of the names that got another table.
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING, TypeAlias
 
+from walrow._log.items import LogColumn, LogTable, LogVersion
+from walrow._log.left import Ruling, split
+from walrow._log.marks import needs_of
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
 from walrow._sources.logs import is_named
@@ -17,13 +21,71 @@ from walrow.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from walrow._core import LogFile
-    from walrow._log.items import LogTable
+    from walrow._core import LogDirectory, LogFile
     from walrow._log.published import Published
     from walrow._sources.logs import OpenedLog
     from walrow.typing import TableName
 
     _Pair: TypeAlias = tuple[str, str]
+
+
+def tables_of(log: LogDirectory, record: Published) -> list[LogTable]:
+    """The tables of a log, also published tables without changes."""
+    versions = log.versions()
+    counts = [[0, 0, 0] for _ in versions]
+    last: dict[int, Lsn] = {}
+    ends: dict[int, Lsn] = {}
+    loads: dict[int, Lsn] = {}
+    for place in range(len(log)):
+        segment = log.segment(place) or {"tables": ()}
+        for number, *more, end, loaded in segment["tables"]:
+            counts[number] = [*map(add, counts[number], more)]
+            oid = versions[number][0]
+            last[oid] = max(end, last.get(oid, end))
+            ends[number] = max(end, ends.get(number, end))
+            if loaded is not None:
+                loads[oid] = loaded
+    tables: dict[int, list[LogVersion]] = {
+        oid: [] for oid, *_ in versions if oid in last
+    }
+    # A table may have an earlier version again, and it is the same version then.
+    for number in sorted(ends, key=lambda number: (ends[number], number)):
+        oid, schema, name, columns, identity = versions[number]
+        columns_ = tuple(LogColumn(*column) for column in columns)
+        (rows, truncates, size), full = counts[number], f"{schema}.{name}"
+        version = LogVersion(full, columns_, identity, rows, truncates, size, schema)
+        tables[oid].append(version)
+    pairs = {oid: versions[-1].pair for oid, versions in tables.items()}
+    if record.tables is None:
+        # Without a look, dropped tables are not known.
+        removed = log.removed()
+        pairs = {oid: split(it, None) for oid, (_, it) in removed.items()} | pairs
+    for oid in record.tables or ():
+        # Changes after the look know the name better.
+        if last.get(oid, Lsn(0)) <= max(record.position, record.seen):
+            pairs[oid] = record.pair_of(oid)
+    for oid, left in record.left.items():
+        # A dropped table is there as long as the log has changes of it.
+        if left.ruling is Ruling.FORGOTTEN:
+            pairs.pop(oid, None)
+        elif oid in pairs or left.needs_ruling:
+            pairs[oid] = split(left.name, left.schema)
+    marks = {oid: tuple(record.marks.get(oid, ())) for oid in pairs}
+    return [
+        LogTable(
+            oid,
+            tuple(tables.get(oid, ())),
+            last.get(oid, Lsn(0)),
+            loads.get(oid),
+            # A table that left cannot be loaded.
+            None if oid in record.left else needs_of(marks[oid]),
+            marks[oid],
+            f"{schema}.{name}",
+            schema,
+            record.left.get(oid),
+        )
+        for oid, (schema, name) in pairs.items()
+    ]
 
 
 def resolve(
@@ -45,14 +107,20 @@ def resolve(
         return find_table(tables, name, record)
     oid = _one(name, owners_at(log, record, name, at))
     # Without an owner, its first change is later.
-    had = [it for it in tables if it.oid == oid or (oid is None and _had(it, name))]
+    had = [it for it in tables if it.oid == oid or (oid is None and had_name(it, name))]
     return had[0] if had else find_table(tables, name, record)
 
 
 def find_table(
-    tables: Iterable[LogTable], name: TableName, record: Published
+    tables: Iterable[LogTable],
+    name: TableName,
+    record: Published,
+    *,
+    takes_ended: bool = False,
 ) -> LogTable:
     """The table that has a name at the end of a log.
+
+    If `takes_ended` and no table has it, the dropped one that had it last.
 
     Raises:
         SchemaError: No table has it, or it is not known which one.
@@ -76,11 +144,21 @@ def find_table(
     if (table := known.get(oid or 0)) is None:
         names = ", ".join(sorted({it.name for it in known.values()})) or "none"
         text = f"the log has no table {name!r}; its tables are {names}"
-        if now := sorted({it.name for it in known.values() if _had(it, name)}):
+        if now := sorted({it.name for it in known.values() if had_name(it, name)}):
             text = f"no table has the name {name!r} now: it is {' or '.join(now)}"
         raise SchemaError(text, table=str(name))
     if table.left is not None and table.left.why.is_end and not isinstance(name, int):
-        text = f"no table has the name {name!r} now: {table.left}; its OID, {oid}, names its rows"
+        ended = [
+            str(it.oid)
+            for it in known.values()
+            if it.left and it.left.why.is_end and is_named(name, 0, *it.pair)
+        ]
+        text = f"{table.left}; its OID, {oid}, names its rows"
+        if len(ended) > 1:
+            text = f"name one of the tables that had it by its OID: {', '.join(ended)}"
+        elif takes_ended:
+            return table
+        text = f"no table has the name {name!r} now: {text}"
         raise SchemaError(text, table=str(name))
     return table
 
@@ -211,6 +289,6 @@ def _named_in(file: LogFile, name: TableName, at: Lsn) -> dict[_Pair, int]:
     return found
 
 
-def _had(table: LogTable, name: TableName) -> bool:
+def had_name(table: LogTable, name: TableName) -> bool:
     """Whether a table had a name in one of its versions."""
     return any(is_named(name, table.oid, *it.pair) for it in table.versions)

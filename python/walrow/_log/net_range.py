@@ -11,7 +11,7 @@ from walrow._log.net import EVERY_METADATA, METADATA, Checkpoint, Chunks, Net
 from walrow._log.net_refusals import Range, allowed, other_source
 from walrow._log.tables import begin_of, between, keys_of
 from walrow._lsn import Lsn
-from walrow._options import listed
+from walrow._options import COLUMNS
 from walrow._read.schemas import schema
 from walrow._secrets import brief
 from walrow.errors import ApplyError, LogError, OptionError, SchemaError
@@ -69,7 +69,7 @@ def net_of(
     """The net of a table. See `walrow.Log.net`."""
     accepted = rules.check()
     if keys is not None:
-        keys = _keys(keys)
+        keys = COLUMNS.parse(keys, "keys")
     metadata, more = _metadata(options)
     directory = log._log
     # First: what is erased later is noticed before a row comes out.
@@ -82,7 +82,7 @@ def net_of(
     found = resolve(log, tables, record, table, last)
     found = found.for_target(rules.truncates, first)
     span = Range(location, found, first, last, directory.end, accepted)
-    if not found.versions and found.oid in directory.removed():
+    if not found.versions and first < directory.removed().get(found.oid, (0,))[0]:
         raise span.pruned(directory.start)
     begin = begin_of(log, found, last)
     if begin >= first and rules.deletes == "ignore":
@@ -136,27 +136,17 @@ def net_of(
         rows.close()
         raise span.other_keys(stored.keys, key)
     reader = Reader(
-        chunks, table=found.oid, metadata=metadata, **{**options, "_keys": key}
+        chunks,
+        table=found.oid,
+        metadata=metadata,
+        # All its changes may have been removed, after the target took them.
+        missing_table="ignore",
+        **{**options, "_keys": key},
     )
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}
     checkpoint = Checkpoint(source, found.oid, key, last)
     return Net(chunks, reader, span, checkpoint, frozenset(others))
-
-
-def _keys(keys: Any) -> tuple[str, ...]:
-    """The names of the key columns.
-
-    Raises:
-        OptionError: They are no list of names.
-    """
-    names = listed(keys)
-    if names is not None and all(isinstance(it, str) for it in names):
-        return names
-    text = f'keys is a list of names: ["id"], not {type(keys).__name__}'
-    if names is not None:
-        text = 'keys is a list of names: ["id"], all of them texts'
-    raise OptionError(text)
 
 
 def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:

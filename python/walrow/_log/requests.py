@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from walrow import errors
 from walrow._core import LogObjects
 from walrow._log.needs import read_record
-from walrow._options import DURATION, FLAG, Kind, Option, called, listed, options, takes
+from walrow._options import DURATION, FLAG, NAMES, Kind, Option, called, options, takes
 from walrow._secrets import brief
 from walrow._sources.logs import directory_of, opened
 from walrow._waiting import pause
@@ -70,13 +70,9 @@ def _listed(tables: Any, name: str) -> list[str]:
     """The tables of a request.
 
     Raises:
-        OptionError: The list is empty, or a part of a name is.
-        TypeError: They are no names.
+        OptionError: They are no names, the list is empty, or a part of a name is.
     """
-    names = [tables] if isinstance(tables, str) else listed(tables)
-    if names is None or not all(isinstance(it, str) for it in names):
-        text = f"{name} must be names of tables, such as ['public.orders']"
-        raise TypeError(text)
+    names = NAMES.parse(tables, name)
     if not names:
         text = f"{name} is empty: name a table, or leave it out for all tables"
         raise OptionError(text)
@@ -94,7 +90,8 @@ class LoadOptions:
     """The options of `walrow.load`."""
 
     tables: Option[str | Sequence[str] | None, list[str] | None] = Option(
-        "One table or several, as `name` or `schema.name`. Default: all that are published.",
+        "One table or several, as `name` or `schema.name`. Two tables with the same `schema.name`, "
+        "because of dots in it, are both loaded. Default: all that are published.",
         Kind("str | Sequence[str]", _listed),
         default=None,
     )
@@ -231,24 +228,24 @@ def _with_schemas(objects: LogObjects, names: list[str] | None) -> list[str] | N
     """The names with their schemas, which the receiver's last look knows.
 
     Raises:
-        OptionError: A name has no schema, and not just one published table has it. Or it has two
-            points, and no published table is called so.
+        OptionError: A name has no schema, and not just one published table has it.
     """
-    if names is None or all(name.count(".") == 1 for name in names):
-        return names
-    known = read_record(lambda it: objects.read(it)[0]).tables or {}
-    published = [str(picture["name"]) for picture in known.values()]
-    found = []
+    if names is None:
+        return None
+    record = read_record(lambda it: objects.read(it)[0])
+    pairs = [record.pair_of(oid) for oid in record.tables or ()]
+    published = {".".join(pair) for pair in pairs}
+    found: list[str] = []
     for name in names:
-        whole = [it for it in published if name in (it, it.partition(".")[2])]
-        if "." not in name and len(whole) != 1:
+        whole = {name} & published or {".".join(it) for it in pairs if it[1] == name}
+        if not whole and name.count(".") == 1:
+            # The table may be new.
+            whole = {name}
+        if len(whole) != 1:
             reason = "several tables have it" if whole else "no published table has it"
             text = f"tables has {brief(name)}, which needs its schema, as schema.name: {reason}"
             raise OptionError(text)
-        if name.count(".") > 1 and name not in published:
-            text = f"tables has {brief(name)}, and no published table is called so: write schema.name"
-            raise OptionError(text)
-        found.append(name if "." in name else whole[0])
+        found += whole
     return found
 
 

@@ -101,7 +101,7 @@ class Retention:
 
     def apply(self, log: LogDirectory, *, force: bool = False) -> Retained:
         """Removes old segments. See `Log.retain`."""
-        release_left(log)
+        name_tables(log)
         done = log.retain(
             _micros(self.age), self.bytes, _micros(self.forget_after), force
         )
@@ -111,7 +111,7 @@ class Retention:
 
 def holds(log: LogDirectory) -> list[Hold]:
     """The readers that need segments, or without readers, the last loads. The most restrictive is first."""
-    release_left(log)
+    name_tables(log)
     return list(map(_hold, log.holds()))
 
 
@@ -121,9 +121,11 @@ def _hold(found: tuple[str, str, Lsn, int | None]) -> Hold:
     return Hold("load" if kind == "load" else "reader", name, position, when)
 
 
-def release_left(log: LogDirectory) -> None:
-    """Lets the loads of tables that left hold nothing back."""
-    log.set_left([*read_record(log.read_object).left])
+def name_tables(log: LogDirectory) -> None:
+    """Names the tables with loads. Those of tables that left hold nothing back."""
+    record = read_record(log.read_object)
+    pairs = {oid: record.pair_of(oid) for oid in record.tables or ()}
+    log.set_tables(pairs | dict.fromkeys(record.left))
 
 
 class Keeper:

@@ -11,7 +11,7 @@ from walrow._log.items import LogColumn, LogVersion
 from walrow._log.needs import read_record
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
-from walrow.errors import OptionError, Remedy, SchemaError
+from walrow.errors import Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,12 +65,12 @@ def keys_of(
         SchemaError: The table has no key, or old images lack a column of it.
     """
     if not table.versions:
+        late = keys or _late_key(log, table)
+        if late and table.oid in log._log.removed():
+            return tuple(late)
         text = f"{table.name} has no change in the log, and needs a load first"
         raise SchemaError(text, table=table.name)
     latest = table.versions[-1]
-    if isinstance(keys, str):
-        text = f'keys is a list of names: ["{keys}"]'
-        raise OptionError(text)
     if keys is not None:
         chosen = tuple(keys)
         for version in table.versions:
@@ -192,5 +192,5 @@ def _late_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
     if table.last > record.position:
         return ()
     key = (record.tables or {}).get(table.oid, {}).get("primary_key", ())
-    columns = {column.name for column in table.versions[-1].columns}
-    return tuple(key) if columns.issuperset(key) else ()
+    columns = {it.name for version in table.versions[-1:] for it in version.columns}
+    return tuple(key) if columns.issuperset(key) or not columns else ()

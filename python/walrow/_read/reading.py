@@ -69,7 +69,8 @@ def read(
             second thread takes up to 32 MiB. One thread reads a log at a URL, or several
             logs. One thread also decodes a capture: more than 1 is an `OptionError` there.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
-            OID, which also chooses between tables that had one name.
+            OID. A name chooses the changes of each table that had it when it changed, and an
+            OID those of one table under all its names.
             All batches then have one schema, and the reader is an Arrow stream. Other
             stream contents are tables too: `"walrow.transactions"`,
             `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.

@@ -296,11 +296,14 @@ class Completeness:
                 truncated,
             )
         names_now = look_at_names(conn, record, tables)
+        seen = Lsn(0)
+        if names_now[0] != record.names:
+            seen = position_after(conn, self._given, is_other=self._is_other())
         with self._lock:
             if generation != self._generation:
                 return False
             last = self._record()
-            named = after_names(last, *names_now)
+            named = after_names(last, *names_now, seen)
             after = self._taken(named, look, log, ends)
             self._store(last, after)
             self._stamps = stamps
@@ -419,7 +422,7 @@ class Completeness:
 def look_at_names(
     conn: psycopg.Connection[Any], record: Published, tables: Sequence[PublishedTable]
 ) -> tuple[dict[str, dict[str, int]], set[str], dict[int, set[str]]]:
-    """The last arguments of `after_names`: what values contain of known and of other tables."""
+    """The arguments of `after_names`: what values contain of known and of other tables."""
     known = (record.tables or {}).items()
     types = {oid: {*table.get("names", ())} for oid, table in known}
     for table in tables:

@@ -259,18 +259,20 @@ def after_names(
     names: Mapping[str, Mapping[str, int]],
     renamed: Collection[str],
     types: Mapping[int, Collection[str]],
+    seen: Lsn,
 ) -> Published:
     """The record after a look at the names that values contain, as of the type regclass.
 
     Objects with the OIDs `renamed` are new in `names`, and were renamed. `types` are those of the
-    names in tables.
+    names in tables. The server was at `seen` after the look.
     """
     marks, noticed = dict(before.marks), dict(before.noticed)
     unchanged = unchanged_names(before.names, names, renamed)
     for oid, each in types.items() if before.tables is not None else ():
         if moved := sorted({*each} - unchanged):
-            marks[oid] = marked(marks.get(oid, ()), [_renaming(moved)], before.position)
-            noticed.pop(oid, None)
+            reasons = [_renaming(moved)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.position, seen)
+            noticed[oid] = seen
     return before._replace(marks=marks, names=names, noticed=noticed)
 
 
@@ -365,7 +367,8 @@ def settled(
         if name is not None:
             text = f"column {name} had another name for a while"
             reasons = [Reason(Why.RENAMED, text)]
-            marks[oid] = marked(marks.get(oid, ()), reasons, before.compared or until)
+            since = before.compared or until
+            marks[oid] = marked(marks.get(oid, ()), reasons, since, used)
     record = before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,

@@ -88,8 +88,8 @@ class Applier:
         self._due: dict[int, float] = {}
         #: The pauses of targets that are looked at soon.
         self._pauses: dict[int, float] = {}
-        #: The last problem of each table. None without one.
-        self._problems: dict[int, str | None] = {}
+        #: The last problem of each table. None without one. By place, why its table left.
+        self._problems: dict[int | str, str | None] = {}
         #: The tables whose targets wait for a load.
         self._waiting: set[int] = set()
         #: The tables of new targets, which get a load if changes were removed from the log.
@@ -167,8 +167,9 @@ class Applier:
             and recorded.get(it.place, _begun(targets[it.at], it)).end is None
         }
         self._take_others(reports, found)
-        claims = [it for it in found.apply if it.at in due]
+        claims = [it for it in (*found.apply, *found.rest) if it.at in due]
         gone = self._apply(log, claims, reports, recorded)
+        self._take_left(reports, found)
         requested = facts.requested or ()
         lacking = set() if facts.requested is None else self._new & self._waiting
         if self._request(
@@ -195,9 +196,12 @@ class Applier:
             known = recorded.get(claim.place) or _begun(targets[claim.at], claim)
             recorded[claim.place] = replace(known, load=targets[claim.at].load)
         self._record(found, facts.recorded, recorded)
-        also = [it.claim for it in (*found.refused, *found.unaccepted)]
-        needed = [it for it in also if it.table.oid in facts.changed]
-        self._advance(log, (*found.apply, *needed), recorded)
+        needed = [
+            it.claim
+            for it in (*found.refused, *found.unaccepted)
+            if it.claim.table.oid in facts.changed
+        ]
+        self._advance(log, (*found.apply, *found.rest, *needed), recorded)
         if gone is not None:
             raise gone
         return Outcome(reports=tuple(reports.values()), has_requested=has_requested)
@@ -228,8 +232,9 @@ class Applier:
         jobs: dict[Engine, list[Job]] = {}
         for claim in claims:
             try:
-                engine = engine_of(targets[claim.at])
-                job = Job(claim, engine, options_of(targets[claim.at], engine))
+                target = targets[claim.at]
+                engine = engine_of(target)
+                job = Job(claim, engine, options_of(target, engine))
             except BaseException as error:
                 self._take(reports, claim, failure_of(error))
             else:
@@ -245,7 +250,9 @@ class Applier:
         gone = None
         for engine, its in jobs.items():
             try:
-                self._engine(engine).apply(log, its, done)
+                if engine not in self._engines:
+                    self._engines[engine] = self._spark()
+                self._engines[engine].apply(log, its, done)
             except BaseException as caught:
                 failure = failure_of(caught)
                 gone = failure if isinstance(failure, GoneError) else gone
@@ -254,11 +261,6 @@ class Applier:
                     if job.claim.table.oid not in reports:
                         self._take(reports, job.claim, failure)
         return gone
-
-    def _engine(self, engine: Engine) -> Tables:
-        if engine not in self._engines:
-            self._engines[engine] = self._spark()
-        return self._engines[engine]
 
     def _request(self, claims: Iterable[Claim], now: float) -> bool:
         """Requests the loads of tables, but not too often."""
@@ -325,17 +327,24 @@ class Applier:
         for undecided in found.unaccepted:
             # The marks of the log say it.
             self._folder.clear(str(undecided.claim.table.oid))
+
+    def _take_left(self, reports: dict[int, Report], found: Plan) -> None:
+        """Reports the tables that left, unless their targets cannot get the changes from before."""
         for claim, why in found.left:
             oid = claim.table.oid
+            applied = reports[oid].applied if oid in reports else None
+            if oid in reports and applied is None:
+                continue
             remedy = why.remedy(str(self._loaded.log))
             reports[oid] = Report(
                 table=claim.table.name,
                 target=claim.place,
+                applied=applied,
                 problem=f"{why}: {remedy}" if why.needs_ruling else None,
                 left=str(why),
             )
-            if self._problems.get(oid) != str(why):
-                self._problems[oid] = str(why)
+            if self._problems.get(claim.place) != str(why):
+                self._problems[claim.place] = str(why)
                 self._listener(reports[oid])
 
     def _clear_others(self, found: Plan) -> None:

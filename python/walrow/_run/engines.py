@@ -78,6 +78,8 @@ class Tables:
     ) -> None:
         """Applies all changes that the log has for tables."""
         contents = LogContents(log)
+        # Targets of tables that left get the changes from before.
+        contents.tables = [replace(it, left=None) for it in contents.tables]
         by_oid: dict[int, Job] = {}
         for job in jobs:
             known = self._known.get(job.claim.table.oid)

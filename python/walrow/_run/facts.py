@@ -62,6 +62,7 @@ def facts_of(
     return Facts(
         tables=tuple(by_pair.values()),
         left={Table(it.oid, *it.pair): it.left for it in found if it.left is not None},
+        last={it.oid: it.last for it in found if it.left is not None},
         unaccepted={oid: it for oid, it in inherited.items() if oid not in seen}
         | {it.oid: text for it in tables for text in it.undecided(log.location)},
         changed={it.oid for it in tables if it.versions} | log._log.removed().keys(),

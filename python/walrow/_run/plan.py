@@ -34,6 +34,7 @@ class Facts:
         recorded: The targets that the log knows.
         identities: The key columns of tables, by OID, as far as they are known.
         left: The tables that left, and why.
+        last: Where the last change of tables that left ends, by OID.
         unaccepted: Why tables have to be accepted, by OID.
     """
 
@@ -46,6 +47,7 @@ class Facts:
     recorded: tuple[Recorded, ...] = ()
     identities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     left: Mapping[Table, Left] = field(default_factory=dict)
+    last: Mapping[int, Lsn] = field(default_factory=dict)
     unaccepted: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -82,7 +84,8 @@ class Plan:
         waiting: The tables that need a load.
         refused: The tables that are not applied.
         removed: The targets that the file does not mean any more. They are left as they are.
-        left: The tables of the file that left. They hold nothing back.
+        rest: The tables that left, as far as their targets lack changes from before.
+        left: The tables of the file that left. They hold back nothing else.
         unaccepted: The tables that a user has to accept.
     """
 
@@ -92,6 +95,7 @@ class Plan:
     waiting: tuple[Waiting, ...]
     refused: tuple[Refused, ...]
     removed: tuple[Recorded, ...]
+    rest: tuple[Claim, ...] = ()
     left: tuple[tuple[Claim, Left], ...] = ()
     unaccepted: tuple[Refused, ...] = ()
 
@@ -135,6 +139,14 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
     gone = claims(loaded, facts.left)
     places = {claim.place for claim in (*found, *gone)}
     removed = tuple(it for it in facts.recorded if it.place not in places)
+    rest = (
+        claim
+        for claim in gone
+        if (before := recorded.get(claim.place)) is not None
+        and before.oid == claim.table.oid
+        and (before.end or 0) < facts.last.get(before.oid, 0)
+        and claim.problem is None
+    )
     return Plan(
         tuple(found),
         tuple(apply),
@@ -142,6 +154,7 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         tuple(waiting),
         tuple(refused),
         removed,
+        tuple(rest),
         tuple((claim, facts.left[claim.table]) for claim in gone),
         tuple(unaccepted),
     )

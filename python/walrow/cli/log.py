@@ -14,7 +14,15 @@ from walrow._lsn import Lsn
 from walrow._results import counted
 from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands, Value, as_json, repeatable
+from walrow.cli.arguments import (
+    LSN_OR_TIME,
+    TABLE,
+    TEXT,
+    Commands,
+    Value,
+    as_json,
+    repeatable,
+)
 from walrow.cli.places import resolved
 from walrow.cli.terminal import print_json, printable, say
 from walrow.log import Log
@@ -171,7 +179,9 @@ def retain(
 
 @log.command()
 @_directory
-@click.option("--table", required=True, type=TEXT, metavar="TABLE", help="The table.")
+@click.option(
+    "--table", required=True, type=TABLE, help="The table's name now, or its OID."
+)
 @repeatable(
     "--drop-column",
     "columns",
@@ -190,7 +200,7 @@ def retain(
 def rewrite(
     *,
     directory: str,
-    table: str,
+    table: str | int,
     columns: tuple[str, ...],
     keys: tuple[dict[str, Any], ...],
     force: bool,
@@ -206,6 +216,8 @@ def rewrite(
     click.echo(
         f"{changes}{counted(done.rewritten, 'segment')} of {done.segments:,} rewritten"
     )
+    for other in done.others:
+        say(f"walrow: another table had this name, and keeps its rows: --table {other}")
 
 
 @log.command()
@@ -232,11 +244,11 @@ def compact(*, directory: str, segment_size: int) -> None:
 
 @log.command()
 @_directory
-@click.argument("table", type=TEXT)
+@click.argument("table", type=TABLE)
 @click.option(
     "--reason", type=TEXT, required=True, metavar="CODE", help="The code of its marks."
 )
-def accept(*, directory: str, table: str, reason: str) -> None:
+def accept(*, directory: str, table: str | int, reason: str) -> None:
     """Accepts the rows of a table as the log has them, although the server's may differ.
 
     `walrow status` lists the codes: of marks, and of tables that left. Later events are not accepted.

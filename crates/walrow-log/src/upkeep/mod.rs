@@ -11,7 +11,7 @@ pub(crate) mod retention;
 use crate::error::Error;
 use crate::read::log::Log;
 use crate::store::Store;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use walrow_wire::Oid;
@@ -38,8 +38,7 @@ use walrow_wire::Oid;
 pub struct Upkeep {
     store: Arc<dyn Store>,
     log: Log,
-    /// Tables that left: their loads hold nothing back.
-    left: BTreeSet<Oid>,
+    tables: BTreeMap<Oid, Option<(String, String)>>,
 }
 
 impl Upkeep {
@@ -49,13 +48,14 @@ impl Upkeep {
     /// As [`Log::open`].
     pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
         let log = Log::open(store.clone())?;
-        let left = BTreeSet::new();
-        Ok(Self { store, log, left })
+        let tables = BTreeMap::new();
+        Ok(Self { store, log, tables })
     }
 
-    /// Sets the tables that are not published any more, so that their last loads hold no segments.
-    pub fn set_left(&mut self, oids: impl IntoIterator<Item = Oid>) {
-        self.left = oids.into_iter().collect();
+    /// Sets the schema and the name that tables have now. The last load of a table without them
+    /// holds no segments: it is not published any more. Other tables have the names in the log.
+    pub fn set_tables(&mut self, tables: BTreeMap<Oid, Option<(String, String)>>) {
+        self.tables = tables;
     }
 
     /// Looks for segments that were published since, as [`Log::follow`].

@@ -147,38 +147,25 @@ impl Upkeep {
         Ok(holds)
     }
 
-    /// The last load of each table. A load is not needed if another table has the name of its table
-    /// since, or if the table left.
+    /// The last load of each table that has not left.
     fn last_loads(&self) -> Vec<Hold> {
-        let mut loads: BTreeMap<Oid, Lsn> = BTreeMap::new();
-        let mut names: BTreeMap<Oid, (Lsn, &str, &str)> = BTreeMap::new();
-        let mut owners: BTreeMap<(&str, &str), (Lsn, Oid)> = BTreeMap::new();
+        let mut loads = BTreeMap::new();
         for segment in self.segments() {
-            for table in &segment.tables {
-                let Some(version) = self.versions().get(table.version) else {
-                    continue;
-                };
-                let (oid, schema, name) = (version.oid, &*version.schema, &*version.name);
-                if table.loaded.is_some() && !self.left.contains(&oid) {
-                    loads.insert(oid, segment.start);
-                }
-                let known = names.entry(oid).or_insert((table.last, schema, name));
-                if table.last >= known.0 {
-                    *known = (table.last, schema, name);
-                }
-                let owner = owners.entry((schema, name)).or_insert((table.last, oid));
-                if table.last >= owner.0 {
-                    *owner = (table.last, oid);
+            for table in segment.tables.iter().filter(|it| it.loaded.is_some()) {
+                if let Some(version) = self.versions().get(table.version) {
+                    loads.insert(version.oid, (segment.start, version));
                 }
             }
         }
-        let live = loads.into_iter().filter_map(|(oid, position)| {
-            let (_, schema, name) = *names.get(&oid)?;
-            let (_, owner) = owners.get(&(schema, name))?;
-            (*owner == oid).then(|| Hold::Load {
+        let live = loads.into_iter().filter_map(|(oid, (position, version))| {
+            let (schema, name) = match self.tables.get(&oid) {
+                Some(known) => known.clone()?,
+                None => (version.schema.clone(), version.name.clone()),
+            };
+            Some(Hold::Load {
                 oid,
-                schema: schema.to_owned(),
-                name: name.to_owned(),
+                schema,
+                name,
                 position,
             })
         });

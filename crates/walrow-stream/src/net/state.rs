@@ -8,7 +8,7 @@ use crate::net::versions::{Step, numbers};
 use crate::relation::Relation;
 use crate::transaction::RowChange;
 use std::sync::Arc;
-use walrow_wire::{Cell, OldTuple, Tuple};
+use walrow_wire::{Cell, OldTuple, ReplicaIdentity, Tuple};
 
 /// Applies the changes.
 #[derive(Debug, Default)]
@@ -78,16 +78,23 @@ fn insert(table: &mut Table, new: Tuple<'_>) -> Result<(), NetError> {
         return Err(table.unsent(Unsent(place)));
     }
     let id = table.id(new)?;
-    put(table, id, new.bytes())
+    put(table, id, new)
 }
 
 /// Adds a row.
-fn put(table: &mut Table, id: Id, cells: &[u8]) -> Result<(), NetError> {
+fn put(table: &mut Table, mut id: Id, row: Tuple<'_>) -> Result<(), NetError> {
     if table.identity.kind == Kind::Key && table.heap.has(id) {
-        return Err(table.gap(Gap::Removal));
+        let relation = table.relation.clone();
+        let full = relation.filter(|it| it.replica_identity == ReplicaIdentity::Full);
+        // The key that rows stay under may not be unique any more.
+        table
+            .identity
+            .take(&*full.ok_or_else(|| table.gap(Gap::Removal))?);
+        identify_again(table)?;
+        id = table.id(row)?;
     }
     let version = table.versions.last();
-    Ok(table.heap.add(id, version, cells, 1)?)
+    Ok(table.heap.add(id, version, row.bytes(), 1)?)
 }
 
 /// Replaces a row. Its identity may change.
@@ -98,7 +105,7 @@ fn replace(table: &mut Table, old_id: Id, may_move: bool, new: Tuple<'_>) -> Res
         return Ok(table.heap.replace(new_id, version, new.bytes())?);
     }
     table.heap.remove(old_id)?;
-    put(table, new_id, new.bytes())
+    put(table, new_id, new)
 }
 
 /// The new row with the values that were not sent. They come from the old image, or else from the
@@ -180,22 +187,22 @@ pub(super) fn take_version(table: &mut Table, relation: &Arc<Relation>) -> Resul
     };
     let places = places(table, (&before, numbers_before.as_deref()))?;
     let (kind, keys) = identity::of(relation);
-    let keys_before: Option<Box<[usize]>> = match &places {
-        None => Some(keys),
-        Some(places) => {
-            let before = keys.iter().map(|place| *places.get(*place)?);
-            before.collect()
-        }
-    };
-    let is_same =
-        keys_before.as_ref() == Some(&table.identity.places) && kind == table.identity.kind;
+    let was = |place| places.as_ref().map_or(Some(place), |it| *it.get(place)?);
+    let now = table.identity.places.iter();
+    let now = now.map(|key| (0..columns).find(|place| was(*place) == Some(*key)));
+    let now = now.collect::<Option<Box<[usize]>>>();
+    let is_same = kind == table.identity.kind && now.as_ref() == Some(&keys);
+    // Under FULL, rows stay under their key: a table may get its identity back any number of times.
+    let is_kept = is_same || (kind, table.identity.kind) == (Kind::Whole, Kind::Key);
     if let Some(places) = &places {
         table.versions.add(columns, places);
     }
-    table.identity.take(relation);
-    if is_same {
+    if let Some(now) = now.filter(|_| is_kept) {
+        table.identity.places = now;
+        table.identity.forget_types();
         return Ok(());
     }
+    table.identity.take(relation);
     identify_again(table)
 }
 
@@ -215,7 +222,7 @@ pub(super) fn places(
     }
 }
 
-/// Finds the identities of all rows, under the last version.
+/// Finds the identities of all rows again.
 fn identify_again(table: &mut Table) -> Result<(), NetError> {
     let fresh = table.heap.like();
     let mut before = std::mem::replace(&mut table.heap, fresh);
