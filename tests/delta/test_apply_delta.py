@@ -964,9 +964,9 @@ def test_a_disk_without_room(
             log.apply(mode=mode)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    # A thread of a library panics at its end. Its words have no values.
+    os.write(2, b"others still print\n")
     printed = capfd.readouterr().err
-    assert not [it for _, it in rows if it != "0" and it in printed]
+    assert printed == "others still print\n"
     assert log.apply(mode=mode).net_rows == 20_000 + (loads and mode == "changes")
 
 

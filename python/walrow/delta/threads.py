@@ -5,6 +5,7 @@ deltalake never runs in a process that was forked, because it would panic there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -13,6 +14,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from walrow._workers import answered, in_background
+from walrow.delta.panics import without_panics
 from walrow.errors import OptionError
 
 T = TypeVar("T")
@@ -53,9 +55,10 @@ def call(
         pass
     job = _Job(threading.Event(), threading.Event())
     try:
-        answer = in_background("walrow-delta", partial(_run, target, function, job))
-        while not answered(answer, _TICK):
-            pass
+        with without_panics() if commits else contextlib.nullcontext():
+            answer = in_background("walrow-delta", partial(_run, target, function, job))
+            while not answered(answer, _TICK):
+                pass
     except BaseException as interruption:
         with _LOCK:
             job.stopped.set()
