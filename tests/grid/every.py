@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = tuple(
 )
 BY_NAME = {kind.name: kind for kind in KINDS}
 
-#: The extensions of a server: the wheel's have pgvector and no XML, npm's have the others.
+#: The extensions of a server: the wheel's have pgvector and no XML, fetched ones have the others.
 CONTRIB = frozenset(
     kind.extension for kind in extensions.CONTRIB if kind.extension is not None
 ) | {"xml"}

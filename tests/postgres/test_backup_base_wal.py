@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from servers import EmbeddedServer, Standby
-from servers.npm import VERSIONS
+from servers.fetched import VERSIONS
 from servers.receiving import execute, until
 from servers.restored import Restored
 from servers.wal import SEGMENT, SmallSegments, end_of_wal, programs_of

@@ -23,7 +23,7 @@ import walrow
 import walrow.postgres
 from reference import messages
 from reference.reader import Relation
-from servers import EmbeddedServer, NpmServer, record
+from servers import EmbeddedServer, FetchedServer, record
 from servers.receiving import run_walrow
 from walrow._postgres.published import PublishedTable, published_tables
 
@@ -332,7 +332,7 @@ def test_row_types_of_system_catalogs(database: Database, *, binary: bool) -> No
 
 
 def test_types_of_extensions(database: Database) -> None:
-    if not isinstance(database.server, NpmServer):
+    if not isinstance(database.server, FetchedServer):
         pytest.skip("the wheel has none of contrib: make test-all")
     extensions = ["hstore", "citext", "ltree", "cube", "isn", "seg"]
     database.run(

@@ -112,8 +112,10 @@ def test_a_physical_slot(
         found = postgres.read_slot(conn, name)
         assert found is not None
         if reserve:
-            assert found == postgres.PhysicalSlot(walrow.Lsn(restart), 1)
-            assert found.to_dict() == {"restart_lsn": restart, "restart_timeline": 1}
+            lsn = walrow.Lsn(restart)
+            assert found == postgres.PhysicalSlot(lsn, 1)
+            # From version 19 on, the server writes more zeros.
+            assert found.to_dict() == {"restart_lsn": str(lsn), "restart_timeline": 1}
         else:
             assert found.to_dict() == {"restart_lsn": None, "restart_timeline": None}
         assert postgres.read_slot(conn, f"{name}x") is None

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 import walrow
-from servers import EmbeddedServer, NpmServer
-from servers.npm import VERSIONS
+from servers import EmbeddedServer, FetchedServer
+from servers.fetched import VERSIONS
 from servers.receiving import drop_if_there, run_walrow
 from walrow import postgres
 from walrow._postgres.failures import stream_error
@@ -792,7 +792,7 @@ def test_old_servers_are_refused() -> None:
         ("logical", None, False, None, ""),
         ("replica", None, False, "error", "needs a restart"),
         ("replica", None, True, "error", "logical on the primary"),
-        # Version 19, by its release notes.
+        # From version 19 on.
         ("logical", "logical", False, None, ""),
         ("replica", "logical", False, None, ""),
         ("replica", "replica", False, "note", "first logical slot"),
@@ -811,6 +811,7 @@ def test_the_contents_of_the_wal(
     server = {
         "wal_level": level,
         "effective_wal_level": effective,
+        "output_plugin_libraries": None,
         "standby": standby,
         "hot_standby_feedback": True,
         "may_replicate": True,
@@ -831,7 +832,7 @@ own_servers = pytest.mark.parametrize(
         (EmbeddedServer, 16),
         (EmbeddedServer, 18),
         *(
-            pytest.param((NpmServer, major), marks=pytest.mark.slow)
+            pytest.param((FetchedServer, major), marks=pytest.mark.slow)
             for major in VERSIONS
         ),
     ],

@@ -20,7 +20,14 @@ import psycopg
 import pytest
 
 import walrow
-from servers import EmbeddedServer, NpmServer, Proxy, create_slot, drop_slot, wal_end
+from servers import (
+    EmbeddedServer,
+    FetchedServer,
+    Proxy,
+    create_slot,
+    drop_slot,
+    wal_end,
+)
 from servers.receiving import execute
 from walrow._postgres.stream_options import stream_options
 from walrow.errors import (
@@ -662,6 +669,7 @@ def test_a_server_that_starts_up_or_is_full_deserves_another_attempt(
         ("55000", False),
         ("42704", False),
         ("42501", False),
+        ("40001", True),
         ("42601", False),
         ("28P01", False),
         ("28000", False),
@@ -779,7 +787,7 @@ def secured(tmp_path: Path) -> Iterator[tuple[EmbeddedServer, str]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = {"listen_addresses": "127.0.0.1", "port": str(port)}
-    with NpmServer(18, settings=settings) as server:
+    with FetchedServer(18, settings=settings) as server:
         data, key = server.data_directory, tmp_path / "key"
         certificate = tmp_path / "certificate"
         command = "openssl req -x509 -nodes -subj /CN=localhost -newkey rsa:2048"

@@ -25,7 +25,7 @@ import walrow
 from reference import change_rows, frames, history
 from reference.reader import Relation, Row
 from reference.transactions import Change, History, Transaction
-from servers import EmbeddedServer, NpmServer, modes, record_history, script
+from servers import EmbeddedServer, FetchedServer, modes, record_history, script
 from servers.histories import BINARY, PLAIN, Mode
 from servers.workload import Operation, Workload, generate, shrink
 
@@ -140,8 +140,8 @@ def recorded(
     recorder: Callable[[int], Recorded],
     request: pytest.FixtureRequest,
 ) -> Recorded:
-    if request.param not in SEEDS and not isinstance(server, NpmServer):
-        pytest.skip("shown by npm's server of this version: make test-all")
+    if request.param not in SEEDS and not isinstance(server, FetchedServer):
+        pytest.skip("shown by the fetched server of this version: make test-all")
     return recorder(request.param)
 
 

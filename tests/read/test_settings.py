@@ -19,7 +19,7 @@ import pytest
 
 import walrow
 import walrow.postgres
-from servers import EmbeddedServer, NpmServer
+from servers import EmbeddedServer, FetchedServer
 from servers.recording import record
 from streams import Column, backend, wire
 
@@ -416,7 +416,7 @@ def test_a_log_refuses_another_encoding(latin: Streams, tmp_path: Path) -> None:
 @pytest.fixture(scope="module", params=[14, 18])
 def documents(request: pytest.FixtureRequest) -> Iterator[Streams]:
     """A LATIN1 database on servers that the wheels lack: with xml, and of version 14."""
-    with NpmServer(request.param) as server:
+    with FetchedServer(request.param) as server:
         with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute(
                 "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"

@@ -16,7 +16,8 @@ import pytest
 
 import walrow
 from grid.kinds import Kind
-from servers import DebianServer, EmbeddedServer, NpmServer, debian, npm
+from servers import EmbeddedServer, FetchedServer
+from servers.fetched import VERSIONS
 
 pa = pytest.importorskip("pyarrow")
 from grid import every, rendering  # noqa: E402
@@ -38,8 +39,7 @@ Server = tuple[type[EmbeddedServer], int, frozenset[str], int]
 SERVERS: tuple[Server, ...] = (
     (EmbeddedServer, 16, every.PGVECTOR, 60),
     (EmbeddedServer, 18, every.PGVECTOR, 60),
-    *((NpmServer, major, every.CONTRIB, 2000) for major in npm.VERSIONS),
-    *((DebianServer, major, every.CONTRIB, 2000) for major in debian.VERSIONS),
+    *((FetchedServer, major, every.CONTRIB, 2000) for major in VERSIONS),
 )
 PROFILES = ("arrow", "spark")
 

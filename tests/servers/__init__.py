@@ -1,9 +1,8 @@
 """Real PostgreSQL servers for tests and benches, and recorders for them."""
 
-from servers.debian import DebianServer
 from servers.embedded import EmbeddedServer, ServerError, Standby
+from servers.fetched import FetchedServer
 from servers.histories import Mode, modes, record_history
-from servers.npm import NpmServer
 from servers.proxy import Proxy
 from servers.recording import (
     Reading,
@@ -17,10 +16,9 @@ from servers.recording import (
 from servers.recvlogical import Recvlogical
 
 __all__ = [
-    "DebianServer",
     "EmbeddedServer",
+    "FetchedServer",
     "Mode",
-    "NpmServer",
     "Proxy",
     "Reading",
     "Recvlogical",

@@ -1,4 +1,4 @@
-"""PostgreSQL 19, from Debian's packages, until npm's packages have it.
+"""PostgreSQL 19rc1, from Debian's packages, until Maven Central has version 19.
 
 The packages are fetched from the mirror that apt is set to, compared with the SHA-256 of its index,
 and unpacked with the C library that they need: no root, nothing installed. They stay in
@@ -14,41 +14,13 @@ import shutil
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import Mapping
 from pathlib import Path
 
-from servers.embedded import EmbeddedServer, ServerError, copy_tree
-from servers.npm import cache_of_servers, fits
+from servers.cache import cache_of_servers, fits
+from servers.embedded import ServerError
 
 VERSIONS = {19: "experimental"}
 """The suite of each major version's packages."""
-
-
-class DebianServer(EmbeddedServer):
-    """A server like `EmbeddedServer`, of a major version in `VERSIONS`, with psql."""
-
-    def __init__(
-        self,
-        major: int = 19,
-        *,
-        logical_decoding_work_mem: str = "64MB",
-        settings: Mapping[str, str] | None = None,
-    ) -> None:
-        """Fetches the version if it is not there yet, makes a cluster and starts it.
-
-        Raises:
-            ServerError: The version does not exist, or cannot be fetched.
-        """
-        super().__init__(
-            major,
-            logical_decoding_work_mem=logical_decoding_work_mem,
-            settings=settings,
-            programs=debian_programs(major),
-        )
-
-    def _copy_programs(self, installed: Path, target: Path) -> Path:
-        root = installed.parents[4]
-        return copy_tree(root, target) / installed.relative_to(root)
 
 
 def debian_programs(major: int) -> Path:

@@ -225,6 +225,10 @@ class EmbeddedServer:
 
     def _copy_programs(self, installed: Path, target: Path) -> Path:
         """Copies one version's files and the libraries it finds by a relative path."""
+        if (installed.parent / "real").exists():
+            # Debian's, which have their own C library.
+            root = installed.parents[4]
+            return copy_tree(root, target) / installed.relative_to(root)
         install, package = installed.parent, installed.parent.parent
         libraries = package.parent / f"{package.name}.libs"
         if libraries.is_dir():
@@ -298,7 +302,11 @@ class Standby(EmbeddedServer):
         settings = {"hot_standby_feedback": "on"}
         if primary.major >= _FAILOVER:
             settings["sync_replication_slots"] = "on"
-        super().__init__(primary.major, settings=settings)
+        super().__init__(primary.major, settings=settings, programs=primary.bin)
+
+    def _copy_programs(self, installed: Path, target: Path) -> Path:  # noqa: ARG002
+        """Runs the copies of the other server."""
+        return installed
 
     def _make_cluster(self, work_mem: str, settings: Mapping[str, str]) -> None:
         data = str(self.data_directory)

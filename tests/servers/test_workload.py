@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from server_fixtures import FETCHED
 from servers import EmbeddedServer, ServerError, record_history, script
+from servers.fetched import VERSIONS, fetched_programs
 from servers.histories import PLAIN, modes
-from servers.npm import npm_programs
 from servers.workload import (
     KINDS,
     Operation,
@@ -99,6 +100,7 @@ def test_modes_are_what_a_version_knows() -> None:
     assert set(names[15]) < set(names[16])
 
 
-def test_unknown_version_is_refused_by_npm_too() -> None:
+def test_unknown_version_is_refused_when_it_is_fetched() -> None:
     with pytest.raises(ServerError, match="no server of version 9"):
-        npm_programs(9)
+        fetched_programs(9)
+    assert VERSIONS == FETCHED

@@ -12,7 +12,7 @@ from typing import Any
 
 import walrow
 from servers.embedded import EmbeddedServer, wheel_programs
-from servers.npm import npm_programs
+from servers.fetched import fetched_programs
 from servers.receiving import ReceiverProcess, Receiving, execute, until
 from walrow import backup
 from walrow.backup import WalStatus
@@ -31,7 +31,7 @@ class SmallSegments(EmbeddedServer):
 
 def programs_of(major: int) -> Path | None:
     """The programs of a version that the wheel does not have. None if it has them."""
-    return None if major in _OF_WHEEL else npm_programs(major)
+    return None if major in _OF_WHEEL else fetched_programs(major)
 
 
 class Recovered(EmbeddedServer):

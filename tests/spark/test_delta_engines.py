@@ -19,8 +19,8 @@ import deltalake
 import streams
 import walrow.delta
 import walrow.spark
-from servers import NpmServer
-from servers.npm import VERSIONS
+from servers import FetchedServer
+from servers.fetched import VERSIONS
 from targets.live_rounds import LiveRound
 from targets.modelled_rounds import one_round, with_spark
 from targets.written_log import WrittenLog
@@ -352,7 +352,7 @@ def test_live_histories_by_turns(
     lakehouse: SparkSession, tmp_path: Path, major: int
 ) -> None:
     """Both engines write and read the histories. A server has the rows."""
-    with NpmServer(major, logical_decoding_work_mem="64kB") as server:
+    with FetchedServer(major, logical_decoding_work_mem="64kB") as server:
         made = LiveRound(
             server,
             tmp_path,

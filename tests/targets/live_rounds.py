@@ -28,8 +28,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import walrow
-from servers import EmbeddedServer, NpmServer
+from servers import EmbeddedServer, FetchedServer
 from servers.churn import KEYS, Churn
+from servers.fetched import VERSIONS
 from servers.live_log import history
 from targets.modelled_rounds import LOCAL, Engines, kill, with_spark
 
@@ -238,10 +239,10 @@ def main() -> None:
 
         engines = with_spark(session(Path(tempfile.mkdtemp()), "local[2]"))
     seed, killed, compared = options.seed, 0, 0
-    majors = options.major or [14, 15, 16, 17, 18]
+    majors = options.major or VERSIONS
     for major in majors:
         began = time.monotonic()
-        with NpmServer(major, logical_decoding_work_mem="64kB") as server:
+        with FetchedServer(major, logical_decoding_work_mem="64kB") as server:
             while time.monotonic() - began < options.seconds / len(majors):
                 print(f"--major {major} --seed {seed}", flush=True)
                 with tempfile.TemporaryDirectory() as folder:

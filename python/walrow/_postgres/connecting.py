@@ -123,9 +123,6 @@ def connect(
 def connect_physical(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
     """Opens a connection for physical replication, which has no database.
 
-    Args:
-        parameters: Those of `parameters_of`.
-
     Raises:
         ReplicationError: The connection failed. Its text is libpq's.
     """
@@ -170,10 +167,7 @@ def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connecti
     """Opens an ordinary connection with autocommit, which is to be kept for questions.
 
     They wait neither long nor for locks. No timeout of the server ends it while it is idle.
-
-    Args:
-        parameters: Those of `parameters_of`.
-        purpose: The purpose of the connection: a part of its `application_name`.
+    Its `application_name` has the purpose.
 
     Raises:
         ReplicationError: The connection failed.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors, pq
 
-from walrow._postgres.failures import INSUFFICIENT_PRIVILEGE
+from walrow._postgres.failures import INSUFFICIENT_PRIVILEGE, SERIALIZATION_FAILURE
 from walrow._postgres.published import PublishedTable
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._waiting import READ, Waiter
@@ -249,5 +249,3 @@ _READS_HINT = (
     " BYPASSRLS"
 )
 _POLL_SECONDS = 0.5
-#: Retried: another session had a table locked, or has changed it.
-SERIALIZATION_FAILURE = "40001"

@@ -28,7 +28,7 @@ def ddl_trigger(*, drop: bool = False) -> str:
     of the command is left out, as it may contain values.
 
     An error of the trigger never makes a command fail: then the message is missing. A superuser can
-    disable event triggers, from version 17 on also for a session. TRUNCATE, VACUUM FULL and CLUSTER fire none.
+    disable event triggers, from version 17 on also for a session. TRUNCATE, VACUUM FULL, CLUSTER and REPACK fire none.
     Standbys do not run them. Each role can write messages with this prefix, so they prove nothing alone.
 
     The SQL is one statement for a superuser. It takes nothing that another role has made, or that has no mark

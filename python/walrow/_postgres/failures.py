@@ -43,9 +43,6 @@ def pause_after(failed: int) -> float:
 
     >>> [pause_after(failed) for failed in (0, 1, 5, 6, 10_000)]
     [0.25, 0.5, 8.0, 15.0, 15.0]
-
-    Args:
-        failed: The number of earlier failures in a row.
     """
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failed, _DOUBLINGS))
 
@@ -88,6 +85,8 @@ QUERY_CANCELED = "57014"
 INTERNAL_ERROR = "XX000"
 #: A slot that another process has.
 OBJECT_IN_USE = "55006"
+#: Another session changed a table while a load began, or a standby's replay was in conflict.
+SERIALIZATION_FAILURE = "40001"
 
 #: A server keeps a slot for an old connection until it notices that this connection is gone.
 BUSY_SECONDS = 90.0
@@ -100,6 +99,8 @@ _TEMPORARY_CLASSES = {"08", "53"}
 _TEMPORARY = {
     OBJECT_IN_USE,
     QUERY_CANCELED,
+    # If the slot is lost, the next connection fails with the reason.
+    SERIALIZATION_FAILURE,
     "57P01",  # admin_shutdown, also pg_terminate_backend
     "57P02",  # crash_shutdown
     "57P03",  # cannot_connect_now
@@ -127,6 +128,9 @@ _HINTS = {
     UNDEFINED_OBJECT: (
         "a publication does not exist, or did not exist at this position of the WAL;"
         " create it before the slot"
+    ),
+    SERIALIZATION_FAILURE: (
+        "the standby canceled it because of what it replayed: walrow slot list shows if the slot is lost"
     ),
     "57P01": "the server shuts down, or somebody ended the connection: connect again",
     "57P02": "another process of the server crashed: connect again",

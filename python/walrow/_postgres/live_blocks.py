@@ -69,12 +69,7 @@ class LiveBlocks:
             raise
 
     def confirm(self, position: Lsn, *, is_everything: bool) -> None:
-        """Confirms a position. Later ones without changes follow by themselves.
-
-        Args:
-            position: The position.
-            is_everything: Whether it is the end of all batches that were returned.
-        """
+        """Confirms a position. Later ones without changes follow if all batches end there."""
         self._confirmed = self.returned if is_everything else -1
         self._stream.confirm(position)
 

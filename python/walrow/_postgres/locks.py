@@ -18,12 +18,7 @@ from walrow.errors import Error, ReplicationError
 
 
 def locks_on(conn: psycopg.Connection[Any], tables: Sequence[int]) -> str:
-    """Says who has locks that keep tables from being published, or nothing.
-
-    Args:
-        conn: The connection that has waited.
-        tables: The OIDs of the tables.
-    """
+    """Says who has locks that keep tables, by their OIDs, from being published, or nothing."""
     return spoken(conn.execute(_ON, [tables]).fetchall())
 
 

@@ -474,12 +474,16 @@ SELECT jsonb_build_object(
         entry (publication, place) AS (
             SELECT b.oid, 'all'
             FROM pg_publication b
-            WHERE b.puballtables
+            -- Its other entries are exceptions.
+            WHERE b.puballtables AND NOT EXISTS (
+                SELECT FROM pg_publication_rel r JOIN place t ON t.oid = r.prrelid
+                WHERE r.prpubid = b.oid
+            )
             UNION ALL
             SELECT r.prpubid, concat_ws(' ', 'table', r.oid, r.xmin, t.path)
             FROM pg_publication_rel r
             JOIN place t ON t.oid = r.prrelid
-            WHERE (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
+            JOIN pg_publication b ON b.oid = r.prpubid AND NOT b.puballtables
             {schemas}
         )
         SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object(

@@ -79,15 +79,8 @@ def run(
 ) -> PGresult:
     """Runs one command by libpq itself: psycopg would begin a transaction before it.
 
-    Args:
-        conn: The connection, in any state but pipeline mode or COPY.
-        command: The command.
-        failed: The step that failed, for errors.
-        slot: The slot that it is about.
-        publication: The publication that it is about.
-        tick: Is called about once a second until the result arrives, with the seconds
-            since the start. If it raises, the command is canceled.
-        undo: A command that undoes it, if it is interrupted too late to be canceled.
+    `tick` is called about once a second until the result arrives, with the seconds since the
+    start. If it raises, the command is canceled, or `undo` is run if it is too late for that.
 
     Raises:
         ReplicationError: The server refused the command, or the connection broke.

@@ -11,6 +11,7 @@ from walrow._postgres.failures import (
     LOCK_NOT_AVAILABLE,
     OBJECT_IN_USE,
     QUERY_CANCELED,
+    SERIALIZATION_FAILURE,
     UNDEFINED_OBJECT,
 )
 from walrow.errors import ReplicationError
@@ -31,19 +32,17 @@ def replication_error(
 
     Its text has the server's message, which is about the command and contains no rows.
     For a command that reads rows, use `copy_error`. Do not use it for errors of an
-    invalid connection string: psycopg's text shows a part of it.
-
-    Args:
-        error: The error, with the server's fields.
-        failed: The step that failed, such as `cannot create slot "shop"`.
-        slot: The slot that the command is about.
-        publication: The publication that the command is about.
-        hint: The remedy, if the usual advice is wrong here.
+    invalid connection string: psycopg's text shows a part of it. `hint` is the remedy if the
+    usual advice is wrong.
     """
     message = error.diag.message_primary or str(error) or type(error).__name__
     if error.diag.message_detail:
         message = f"{message} ({error.diag.message_detail})"
-    hint = hint or _hint(error.sqlstate, slot, publication) or error.diag.message_hint
+    said = error.diag.message_hint
+    # Where the server has a hint, it knows which privilege is missing.
+    if hint is None and not (said and error.sqlstate == INSUFFICIENT_PRIVILEGE):
+        hint = _hint(error.sqlstate, slot, publication)
+    hint = hint or said
     # psycopg's own messages may have several lines.
     reason = " ".join(f"{failed}: {message}".split())
     return ReplicationError(
@@ -62,11 +61,6 @@ def copy_error(
 
     The server's message may have a value, such as that on which a row filter fails. So
     only messages about tables, locks, connections and resources are shown.
-
-    Args:
-        error: The error, with the server's fields.
-        failed: What failed.
-        hint: The remedy, if the usual advice is wrong here.
     """
     sqlstate = error.sqlstate or ""
     if sqlstate in _WITHOUT_VALUES or sqlstate[:2] in _CLASSES_WITHOUT_VALUES:
@@ -109,8 +103,7 @@ def _hint(
     return _HINTS.get(sqlstate or "")
 
 
-#: The last one is a serialization failure.
-_WITHOUT_VALUES = {INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE, "40001"}
+_WITHOUT_VALUES = {INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE}
 #: Connections, resources, and interventions of an operator.
 _CLASSES_WITHOUT_VALUES = {"08", "53", "57"}
 _COPY_HINT = "it may be the publication's row filter, which fails on a row; the server's log says more"

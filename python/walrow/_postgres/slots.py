@@ -84,24 +84,14 @@ def slots(conn: psycopg.Connection[Any]) -> Results[Slot]:
 
 
 def _slot(row: dict[str, Any]) -> Slot:
+    fields: dict[str, Any] = {name: row.get(name) for name in Slot.__annotations__}
     return Slot(
-        name=row["slot_name"],
-        kind=row["slot_type"],
-        plugin=row["plugin"],
-        database=row["database"],
-        active_pid=row["active_pid"],
-        active_application=row["application_name"] or None,
-        temporary=row["temporary"],
-        two_phase=row.get("two_phase"),
-        failover=row.get("failover"),
-        restart_lsn=_lsn(row["restart_lsn"]),
-        confirmed_flush=_lsn(row["confirmed_flush_lsn"]),
-        kept_bytes=row["kept_bytes"],
-        wal_status=row["wal_status"],
-        safe_wal_size=row["safe_wal_size"],
-        inactive_since=time_of(row.get("inactive_since")),
-        invalidation_reason=row.get("invalidation_reason"),
-        conflict=row.get("conflicting"),
+        **fields
+        | {
+            "restart_lsn": _lsn(row["restart_lsn"]),
+            "confirmed_flush": _lsn(row["confirmed_flush_lsn"]),
+            "inactive_since": time_of(row.get("inactive_since")),
+        }
     )
 
 
@@ -112,7 +102,8 @@ def _lsn(text: str | None) -> Lsn | None:
 # The columns depend on the version, so they are read by name.
 _SLOTS = """
 SELECT (to_jsonb(s) || jsonb_build_object(
-    'application_name', a.application_name,
+    'name', s.slot_name, 'kind', s.slot_type, 'conflict', to_jsonb(s) -> 'conflicting',
+    'active_application', nullif(a.application_name, ''),
     -- Before the slot: such a position is of no use.
     'kept_bytes', CASE WHEN e.wal >= s.restart_lsn THEN e.wal - s.restart_lsn END
 ))::text

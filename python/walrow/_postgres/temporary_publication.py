@@ -26,11 +26,6 @@ def create_if_missing(
 ) -> None:
     """Creates a publication of tables on a separate connection, unless it exists.
 
-    Args:
-        parameters: The parameters of the connection.
-        name: The publication.
-        tables: The tables, as for `create_publication_for`.
-
     Raises:
         ReplicationError: Also if somebody has one of the tables locked for too long.
     """

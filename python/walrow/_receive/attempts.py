@@ -69,17 +69,7 @@ class Attempts:
         is_known: bool,
         has_given_up: bool,
     ) -> Attempt | None:
-        """The attempt after a failed one. None if it would not fix the error.
-
-        Args:
-            error: The error of the failed one.
-            now: The time.
-            lasted: Its seconds.
-            has_streamed: Whether it has received a stream.
-            has_advanced: Whether changes became durable in it.
-            is_known: Whether an attempt has reached the server.
-            has_given_up: Whether the file system has refused writes for too long.
-        """
+        """The attempt after one that `lasted` for seconds. None if it would not fix the error."""
         if has_advanced and not is_refusal(error):
             self._failed, self._stuck_since = 0, None
         # The server refuses the same place of the stream again.

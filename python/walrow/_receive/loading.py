@@ -21,7 +21,6 @@ from walrow._postgres.catalog import catalog
 from walrow._postgres.commands import create_slot, drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.copying import (
-    SERIALIZATION_FAILURE,
     Stopped,
     copy,
     is_same,
@@ -29,6 +28,7 @@ from walrow._postgres.copying import (
     pieces_of,
     refusals,
 )
+from walrow._postgres.failures import SERIALIZATION_FAILURE
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import entries_of, published_tables

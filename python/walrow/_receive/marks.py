@@ -645,10 +645,15 @@ def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
 
 
 def _have_roots(look: Look, known: Mapping[int, Mapping[str, Any]]) -> bool:
-    """Whether a publication sends changes of partitions as changes of the root."""
+    """Whether a publication sends changes of a root for its partitions, or may leave both out."""
     places = [*(it["memberships"] for it in known.values())]
     places += [table.memberships for table in look.tables]
-    return any('"pubviaroot": true' in it for each in places for _, it, _ in each)
+    options = (it for each in places for _, it, _ in each)
+    return any(
+        '"pubviaroot": true' in it
+        or ('"puballtables": true' in it and "puballsequences" in it)
+        for it in options
+    )
 
 
 def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:

@@ -118,14 +118,7 @@ def check_slot(
     *,
     create: bool,
 ) -> Lsn | None:
-    """Checks that a slot continues where a log ends.
-
-    Args:
-        found: Its state. None if it does not exist.
-        slot: Its name.
-        database: The database of the connection.
-        durable: Where the log ends. 0 if it is empty.
-        create: Whether the slot may be created.
+    """Checks that a slot continues where a log ends, at 0 if it is empty.
 
     Returns:
         Up to where it was confirmed. None if it does not exist.

@@ -112,9 +112,13 @@ def _findings(
         exist, published, wanted, slot_exists=mine is not None
     )
     yield from check_leftovers(server["leftovers"])
-    targets = [quoted[name] for name in there]
-    yield from check_wanted(wanted, published, targets, server["partition_roots"])
-    yield from check_tables(published, server["role"], major)
+    found = [server["publications"][name] for name in there]
+    roots = server["partition_roots"]
+    asked = {it.oid for _, each in wanted for it in each}
+    # A publication that leaves out a root also leaves out its partitions.
+    asked |= {int(oid) for oid, parts in roots.items() if not asked.isdisjoint(parts)}
+    yield from check_wanted(wanted, published, found, roots, asked)
+    yield from check_tables(published, server["role"], major, found, asked)
     yield from check_bugs(conn.info.server_version, published)
     if not server["standby"]:
         yield from check_trigger(trigger_state(conn))

@@ -2,54 +2,72 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._postgres.preflight.finding import Finding, listed
 from walrow._postgres.publications import ambiguous, spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from walrow._postgres.preflight.published import CheckedTable
     from walrow._postgres.publications import Found, Relation
 
 
+class Publication(NamedTuple):
+    """A publication of the server."""
+
+    quoted: str
+    #: Whether it publishes all tables, and (from version 19 on) all sequences.
+    has_all: bool
+    has_sequences: bool
+    #: The tables that it leaves out of all, as SQL, by OID.
+    excepted: Mapping[str, str]
+
+
+def adding(
+    table: str, publications: Sequence[Publication], asked: Collection[int] = ()
+) -> str:
+    """SQL that adds a table. A publication of all tables leaves out none in `asked` then."""
+    for it in publications:
+        if not it.has_all and not it.has_sequences:
+            return f"ALTER PUBLICATION {it.quoted} ADD TABLE {table};"
+    for it in publications:
+        if it.has_all:
+            excepted = it.excepted.items()
+            left = [f"ONLY {name}" for oid, name in excepted if int(oid) not in asked]
+            without = f" EXCEPT (TABLE {', '.join(left)})" if left else ""
+            sequences = ", ALL SEQUENCES" if it.has_sequences else ""
+            return f"ALTER PUBLICATION {it.quoted} SET ALL TABLES{without}{sequences};"
+    # It cannot have a single table.
+    name = publications[0].quoted.strip('"')
+    return f'CREATE PUBLICATION "{name}_tables" FOR TABLE {table};'
+
+
 def check_publications(
-    publications: Mapping[str, bool | None],
+    publications: Mapping[str, Publication | None],
     published: Sequence[CheckedTable],
     wanted: Sequence[Found],
     *,
     slot_exists: bool,
 ) -> Iterator[Finding]:
-    """Checks that publications exist and have tables.
-
-    Args:
-        publications: Their names as SQL, and whether they publish all tables. None for one
-            that does not exist.
-        published: Their tables.
-        wanted: The tables that must be published.
-        slot_exists: Whether the slot exists.
-    """
-    for name, has_all in publications.items():
-        if has_all is None:
+    """Checks that publications, by their names as SQL, exist and have tables."""
+    for name, found in publications.items():
+        if found is None:
             yield _missing(name, wanted, slot_exists=slot_exists)
         elif any(name in table.publications for table in published):
             continue
-        elif has_all:
+        elif found.has_all:
             text = f"publication {name} publishes all tables, and there is none yet"
+            if found.excepted:
+                text = f"publication {name} leaves out all tables"
             yield Finding("publication-empty", "warning", text)
         else:
             text = f"publication {name} has no tables"
-            sql = f"ALTER PUBLICATION {name} ADD TABLE ...;"
-            yield Finding("publication-empty", "warning", text, sql)
+            yield Finding("publication-empty", "warning", text, adding("...", [found]))
 
 
-def _missing(
-    name: str,
-    wanted: Sequence[Found],
-    *,
-    slot_exists: bool,
-) -> Finding:
+def _missing(name: str, wanted: Sequence[Found], *, slot_exists: bool) -> Finding:
     tables = ", ".join(it.quoted for _, found in wanted for it in found)
     target = f"TABLE {tables}" if tables else "ALL TABLES"
     text = f"there is no publication {name}"
@@ -77,8 +95,9 @@ def check_leftovers(names: Sequence[str]) -> Iterator[Finding]:
 def check_wanted(
     wanted: Sequence[Found],
     published: Sequence[CheckedTable],
-    publications: Sequence[str],
-    roots: dict[str, list[int]],
+    publications: Sequence[Publication],
+    roots: Mapping[str, Sequence[int]],
+    asked: Collection[int],
 ) -> Iterator[Finding]:
     """Tables that were asked for. A partition is replaced by its partitioned table."""
     sent = {table.oid for table in published}
@@ -103,18 +122,13 @@ def check_wanted(
             continue
         parts = {relation.oid, *roots.get(str(relation.oid), [])}
         if publications and not parts & sent:
-            text = f"table {relation.quoted} is in no publication of {listed(publications)}"
-            sql = f"ALTER PUBLICATION {publications[0]} ADD TABLE {relation.quoted};"
+            names = listed(it.quoted for it in publications)
+            text = f"table {relation.quoted} is in no publication of {names}"
+            sql = adding(relation.quoted, publications, asked)
             yield Finding("table-unpublished", "error", text, sql)
 
 
 def _unpublishable(relation: Relation) -> str | None:
-    if relation.persistence == "u":
-        return "unlogged"
-    if relation.persistence == "t":
-        return "temporary"
-    return {
-        "f": "a foreign table",
-        "v": "a view",
-        "m": "a materialized view",
-    }.get(relation.kind)
+    kinds = {"f": "a foreign table", "v": "a view", "m": "a materialized view"}
+    persistence = {"u": "unlogged", "t": "temporary"}.get(relation.persistence)
+    return persistence or kinds.get(relation.kind)

@@ -12,64 +12,45 @@ from walrow._postgres.session import records
 
 
 class Identity(NamedTuple):
-    """The part of a table's old row that the server sends.
+    """The part of a table's old row that the server sends."""
 
-    Attributes:
-        quoted: The table, as SQL.
-        kind: `full`, `key`, or `none` if it has no replica identity.
-        keys: The key's columns.
-        is_unlogged: Whether the server sends no changes of it.
-    """
-
+    #: The table, as SQL.
     quoted: str
+    #: `full`, `key`, or `none` if it has no replica identity.
     kind: str
     keys: list[str]
     is_unlogged: bool
 
 
 class CheckedTable(NamedTuple):
-    """A table under the name under which its changes are sent.
-
-    Attributes:
-        oid: Its OID.
-        publications: The publications, as SQL.
-        needs_identity: Whether one of them publishes updates or deletes.
-        identity: Its replica identity.
-        leaves: The replica identities of its partitions, if their changes are sent as
-            changes of this table.
-        may_select: Whether the role may read the rows.
-        unsent: Generated columns that are not sent, as SQL.
-        lists_differ: Whether the publications publish different columns of it.
-        lacks: The operations that no publication publishes.
-        children: Tables that inherit from it, as SQL, by OID.
-    """
+    """A table under the name under which its changes are sent. Names are SQL."""
 
     oid: int
     publications: list[str]
+    #: One of them publishes updates or deletes.
     needs_identity: bool
     identity: Identity
+    #: The identities of its partitions, if their changes are sent as changes of this table.
     leaves: list[Identity]
     may_select: bool
+    #: Generated columns that are not sent.
     unsent: list[str]
+    #: The publications publish different columns of it.
     lists_differ: bool
+    #: The operations that no publication publishes.
     lacks: list[str]
+    #: Tables that inherit from it, by OID.
     children: dict[str, str]
 
 
 class WithoutSend(NamedTuple):
-    """A column whose type has no binary form.
+    """A column whose type has no binary form."""
 
-    Attributes:
-        quoted: The table, as SQL.
-        column: The column.
-        type: Its type.
-        member: The type without a send function: the type itself, or a part of it.
-        whole: Whether it is the type itself.
-    """
-
+    #: The table, as SQL.
     quoted: str
     column: str
     type: str
+    #: The type without a send function: the type itself (`whole`), or a part of it.
     member: str
     whole: bool
 

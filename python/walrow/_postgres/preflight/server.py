@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ import psycopg
 from walrow._postgres.ddl_trigger import Absent, Broken, Trigger, ddl_trigger
 from walrow._postgres.known_bugs import known_bugs
 from walrow._postgres.preflight.finding import Finding, listed
+from walrow._postgres.preflight.publications import Publication
 from walrow._postgres.preflight.published import CheckedTable
+from walrow._postgres.running import literal
 from walrow._postgres.session import records
 
 #: The oldest version that walrow reads.
@@ -23,6 +26,8 @@ def server_facts(
     """Reads what the checks need, but for slots and published tables."""
     facts: dict[str, Any]
     (facts,) = records(conn, _SERVER, {"publications": list(publications)})
+    there = facts["publications"]
+    facts["publications"] = {name: Publication(**it) for name, it in there.items()}
     return facts
 
 
@@ -36,6 +41,7 @@ def check_version(major: int) -> Iterator[Finding]:
 def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
     """Checks settings, the role, and the connections in use."""
     yield from _check_wal_level(server)
+    yield from _check_plugins(server["output_plugin_libraries"])
     if not server["may_replicate"]:
         yield Finding(
             "replication-privilege",
@@ -89,6 +95,11 @@ def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
                 "the server is a standby: publications are created on the primary, and"
                 " a new slot waits for the primary's next record of running transactions"
             )
+            if server["effective_wal_level"] is not None:
+                text += (
+                    "; if its wal_level is replica, all slots of standbys are lost with the"
+                    " primary's last logical slot"
+                )
             yield Finding("standby", "note", text)
 
 
@@ -120,6 +131,25 @@ def _check_wal_level(server: dict[str, Any]) -> Iterator[Finding]:
             f"wal_level is {server['wal_level']}, and must be logical{where}; the change"
             " needs a restart of the server",
             "ALTER SYSTEM SET wal_level = 'logical';",
+        )
+
+
+def _check_plugins(setting: str | None) -> Iterator[Finding]:
+    """Checks the plugins that slots may use. None: any, or the role may not see them."""
+    if setting is None:
+        return
+    # The server takes a list that it cannot read for an empty one.
+    is_list = re.fullmatch(rf"\s*{_PLUGIN}\s*(,\s*{_PLUGIN}\s*)*", setting)
+    found = re.findall(_PLUGIN, setting) if is_list else []
+    plugins = [it.strip('"').replace('""', '"') for it in found]
+    if "pgoutput" not in plugins:
+        named = ", ".join(literal(it) for it in [*filter(None, plugins), "pgoutput"])
+        yield Finding(
+            "output-plugin",
+            "error",
+            "output_plugin_libraries lacks pgoutput: the server creates and reads no slot with it",
+            f"ALTER SYSTEM SET output_plugin_libraries = {named};\n"
+            "SELECT pg_catalog.pg_reload_conf();",
         )
 
 
@@ -174,6 +204,7 @@ def check_two_phase(server: dict[str, Any], major: int) -> Iterator[Finding]:
 
 _TWO_PHASE_SINCE = 15
 _STANDBY_SINCE = 16
+_PLUGIN = r'(?:"(?:[^"]|"")*"|[^\s",]+)'
 
 # The attribute is not inherited, but Amazon RDS grants it by the membership in a role.
 _SERVER = """
@@ -181,6 +212,10 @@ SELECT jsonb_build_object(
     'wal_level', current_setting('wal_level'),
     -- From version 19 on.
     'effective_wal_level', current_setting('effective_wal_level', true),
+    -- Version 19 and the newest minor versions of others. Only pg_read_all_settings may see it.
+    'output_plugin_libraries', (
+        SELECT setting FROM pg_settings WHERE name = 'output_plugin_libraries'
+    ),
     'max_wal_senders', current_setting('max_wal_senders')::int,
     'wal_senders', (SELECT count(*) FROM pg_stat_replication),
     'walsender', (
@@ -202,10 +237,19 @@ SELECT jsonb_build_object(
         WHERE rolname = current_user
     ),
     'publications', (
-        -- Whether each publishes all tables.
-        SELECT coalesce(jsonb_object_agg(pubname, puballtables), '{}')
-        FROM pg_publication
-        WHERE pubname = ANY (%(publications)s::text[])
+        SELECT coalesce(jsonb_object_agg(b.pubname, jsonb_build_object(
+            'quoted', quote_ident(b.pubname), 'has_all', b.puballtables,
+            'has_sequences', coalesce((to_jsonb(b) ->> 'puballsequences')::bool, false),
+            'excepted', (
+                -- A publication of all tables has no other entries.
+                SELECT coalesce(jsonb_object_agg(c.oid::bigint, format('%%I.%%I', n.nspname, c.relname)), '{}')
+                FROM pg_publication_rel r
+                JOIN pg_class c ON c.oid = r.prrelid
+                JOIN pg_namespace n ON n.oid = c.relnamespace
+                WHERE r.prpubid = b.oid AND b.puballtables
+            ))), '{}')
+        FROM pg_publication b
+        WHERE b.pubname = ANY (%(publications)s::text[])
     ),
     'leftovers', (
         SELECT coalesce(jsonb_agg(quote_ident(pubname) ORDER BY pubname), '[]')

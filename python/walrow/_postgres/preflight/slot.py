@@ -75,13 +75,7 @@ def check_slot(
 def check_standby_slots(
     slot: Slot | None, setting: str, slots: Sequence[Slot]
 ) -> Iterator[Finding]:
-    """Checks whether standbys hold back what a failover slot sends.
-
-    Args:
-        slot: The slot to be read.
-        setting: `synchronized_standby_slots`.
-        slots: All slots of the server.
-    """
+    """Checks whether `synchronized_standby_slots` holds back what a failover slot sends."""
     if slot is None or not slot.failover:
         return
     named = [each.strip(' "') for each in setting.split(",") if each.strip()]

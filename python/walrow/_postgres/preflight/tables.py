@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from walrow._postgres.preflight.finding import Finding, listed
+from walrow._postgres.preflight.publications import adding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from walrow._postgres.preflight.publications import Publication
     from walrow._postgres.preflight.published import (
         CheckedTable,
         Identity,
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def check_tables(
-    published: Sequence[CheckedTable], role: str, major: int
+    published: Sequence[CheckedTable],
+    role: str,
+    major: int,
+    publications: Sequence[Publication],
+    asked: Collection[int],
 ) -> Iterator[Finding]:
     """Checks the tables of all publications."""
     yield from _column_lists(published)
@@ -26,7 +32,7 @@ def check_tables(
     yield from _generated(published, major)
     yield from _select(published, role)
     yield from _operations(published)
-    yield from _children(published)
+    yield from _children(published, publications, asked)
 
 
 def check_binary(columns: Sequence[WithoutSend]) -> Iterator[Finding]:
@@ -167,8 +173,13 @@ def _operations(published: Sequence[CheckedTable]) -> Iterator[Finding]:
         yield Finding("publication-operations", "warning", text, sql)
 
 
-def _children(published: Sequence[CheckedTable]) -> Iterator[Finding]:
+def _children(
+    published: Sequence[CheckedTable],
+    publications: Sequence[Publication],
+    asked: Collection[int],
+) -> Iterator[Finding]:
     sent = {str(table.oid) for table in published}
+    all_asked = {*asked, *(int(oid) for table in published for oid in table.children)}
     for table in published:
         if not table.children:
             continue
@@ -179,8 +190,9 @@ def _children(published: Sequence[CheckedTable]) -> Iterator[Finding]:
             "their names, also of those that come later only if they are published: use partitions, "
             f"or accept that with walrow log accept LOG {name} --reason inherited"
         )
+        ours = [it for it in publications if it.quoted in table.publications]
         sql = "\n".join(
-            f"ALTER PUBLICATION {table.publications[0]} ADD TABLE ONLY {child};"
+            adding(f"ONLY {child}", ours, all_asked)
             for oid, child in table.children.items()
             if oid not in sent
         )
