@@ -87,7 +87,7 @@ def test_names_are_quoted_only_if_needed(database: Database) -> None:
         options = f"-c quote_all_identifiers={setting}"
         with psycopg.connect(database.dsn, options=options) as conn:
             catalog = walrow.postgres.catalog(conn, publications="p")
-            return catalog.to_json(), published_tables(conn, ["p"], sized=False)
+            return catalog.to_json(), published_tables(conn, ["p"])
 
     catalog, (table,) = read("off")
     assert "nextval('public.t_id_seq'::regclass)" in catalog

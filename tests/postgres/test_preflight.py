@@ -17,7 +17,6 @@ from servers.fetched import VERSIONS
 from servers.receiving import drop_if_there, run_walrow
 from walrow import postgres
 from walrow._postgres.failures import stream_error
-from walrow._postgres.preflight import locked
 from walrow._postgres.preflight.published import CheckedTable, Identity
 from walrow._postgres.preflight.server import (
     check_bugs,
@@ -466,39 +465,6 @@ def test_tables_that_cannot_be_published(database: Database) -> None:
     for table in ("brief", "look", "kept", "abroad"):
         with pytest.raises(psycopg.Error, match="cannot add relation"):
             database.run(f"CREATE PUBLICATION never FOR TABLE {table}")
-
-
-def test_a_table_that_is_locked_is_an_error_that_says_by_whom(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if database.major < 16:
-        pytest.skip("the server reads publications without locks")
-    monkeypatch.setattr(locked, "_LOCK_SECONDS", 1)
-    database.run(
-        "CREATE TABLE day (id int) PARTITION BY RANGE (id)",
-        "CREATE TABLE day_1 PARTITION OF day FOR VALUES FROM (0) TO (10)",
-        "CREATE TABLE unpublished (id int)",
-        "CREATE PUBLICATION days FOR TABLE day",
-    )
-    # Holders are named whatever a connection makes of rows, also to a walsender.
-    options: dict[str, Any] = {"replication": "database", "autocommit": True}
-    options["row_factory"] = psycopg.rows.dict_row
-    with (
-        psycopg.connect(database.dsn, application_name="owner") as holder,
-        psycopg.connect(database.dsn, **options) as conn,
-    ):
-        for name, table in [("shop", "item"), ("days", "day_1")]:
-            holder.execute(f"LOCK TABLE unpublished, {table}".encode())
-            with pytest.raises(walrow.errors.ReplicationError) as caught:
-                postgres.preflight(conn, publications=name)
-            assert caught.value.sqlstate == "55P03"
-            assert str(caught.value) == (
-                "the published tables cannot be checked: the check has waited for a lock"
-                f" on public.{table} that process {holder.info.backend_pid} of the"
-                " server (owner) has. Let that end, and check again"
-            )
-            holder.rollback()
-        assert postgres.preflight(conn, publications="shop").errors == []
 
 
 def test_tables_that_are_not_published(database: Database) -> None:

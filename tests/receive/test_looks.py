@@ -64,7 +64,7 @@ class Looks:
     def begin(self) -> None:
         """The tables are whole, as after a load."""
         self.stamps = stamps(self._conn, PUBLICATIONS)
-        tables = published_tables(self._conn, PUBLICATIONS, sized=False)
+        tables = published_tables(self._conn, PUBLICATIONS)
         types = with_parts(it for table in tables for it in table.names)
         names = printed_names(self._conn, types)
         self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
@@ -78,7 +78,7 @@ class Looks:
         at = Lsn(self.record.position + 8)
         tables: list[PublishedTable] = []
         if moved is None or moved:
-            tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
+            tables = published_tables(self._conn, PUBLICATIONS, oids=moved)
             earlier = self.record.publications or ()
             tables = with_births(
                 self._conn, PUBLICATIONS, earlier, tables, self.record.parts()
@@ -811,7 +811,7 @@ def test_a_look_where_nothing_changed_is_cheap(looks: Looks, scope: str) -> None
     began = cpu()
     for _ in range(10):
         moved = stamps(conn, PUBLICATIONS).moved(before)
-        found = published_tables(conn, PUBLICATIONS, sized=False, oids=moved)
+        found = published_tables(conn, PUBLICATIONS, oids=moved)
     assert (cpu() - began) / 10 < 0.1
     published = ["public.t7"] if "TABLE {}" in scope else ["public.other", "public.t7"]
     assert sorted(table.name for table in found) == published

@@ -95,7 +95,7 @@ def codes(record: Published) -> list[str]:
         ),
         # Another publication has published everything all the time.
         (TABLE._replace(memberships=[ALL, ALL._replace(place="9 all")]), []),
-        (TABLE._replace(filters=["(id > 1)"]), ["row_filter"]),
+        (TABLE._replace(filter_digests=["(id > 1)"]), ["row_filter"]),
         (
             TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=1043)]),
             ["column_type"],
@@ -319,7 +319,7 @@ def test_a_look_at_some_tables_keeps_the_others() -> None:
     other, third = TABLE._replace(oid=30), TABLE._replace(oid=40)
     first = Look([TABLE, other, third], ["p"], Lsn(8), Lsn(8))
     before = at_beginning(first.tables, (), ["p"], Lsn(8))
-    moved = other._replace(filters=["(id > 1)"])
+    moved = other._replace(filter_digests=["(id > 1)"])
     second = Look([moved], ["p"], Lsn(16), Lsn(16), moved={30, 40, 99})
     record = after_look(before, second)
     # 40 is gone, and 99 is not published.
@@ -341,7 +341,7 @@ def test_no_mark_hides_another() -> None:
 
 
 CHANGES = [
-    lambda table: table._replace(filters=["(id > 1)"]),
+    lambda table: table._replace(filter_digests=["(id > 1)"]),
     lambda table: table._replace(parts=[table.parts[0]._replace(toast=33, file=30)]),
     lambda table: table._replace(memberships=[ALL._replace(publication="9 {}")]),
     lambda table: table._replace(columns=[*table.columns, FILLED]),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -20,10 +17,8 @@ from servers import EmbeddedServer
 from servers.receiving import (
     Feed,
     end_of_wal,
-    execute,
     until,
 )
-from walrow._postgres.locks import _Asking
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -32,8 +27,6 @@ QUICK = ("--publish-after", "0.5")
 
 @pytest.fixture
 def feed(feed: Feed) -> Feed:
-    if feed.server.major < 15:
-        pytest.skip("the catalog of 14 is read without a lock")
     feed.execute("DROP TABLE IF EXISTS moods", "DROP DOMAIN IF EXISTS positive")
     return feed
 
@@ -64,104 +57,102 @@ def described(log: Path) -> set[str]:
     return {table["name"] for table in catalog["tables"]}
 
 
-def has_note(state: dict[str, Any], text: str) -> bool:
-    """Whether a state's note has this text."""
-    return state["state"] == "streaming" and text in (state["note"] or "")
-
-
 def test_a_lock_on_a_table_does_not_stop_the_stream(feed: Feed) -> None:
+    """Nor the description of others, and of the table itself."""
     insert = "INSERT INTO moods SELECT count(*), 7 FROM moods"
     with feed.receiver(*QUICK) as receiver:
         receiver.until_streaming()
         feed.execute(
             "CREATE DOMAIN positive AS int",
-            "CREATE TABLE moods (id int PRIMARY KEY, d positive)",
+            "CREATE TABLE moods (id int PRIMARY KEY, d positive, e int DEFAULT 7 + 1)",
             "ALTER PUBLICATION p ADD TABLE moods",
         )
-        with locked(feed.server, "item") as process:
-            for row in (1, 2):
-                before = walrow.Lsn(end_of_wal(feed.dsn))
-                feed.execute(insert)
-                until_visible(feed.log, "public.moods", row, 2.5)
-                assert feed.confirmed() > before
-            assert "moods" not in described(feed.log)
-            holder = f"a lock on public.item that process {process} of the server (holder) has"
-            state = receiver.until(lambda state: has_note(state, "the catalog"))
-            assert holder in state["note"]
-        until(lambda: "moods" in described(feed.log), 20)
-        feed.execute(insert)
-        receiver.until(lambda state: state["note"] is None)
-        until_visible(feed.log, "public.moods", 3)
+        with locked(feed.server, "item"):
+            before = walrow.Lsn(end_of_wal(feed.dsn))
+            feed.execute(insert)
+            until_visible(feed.log, "public.moods", 1, 2.5)
+            assert feed.confirmed() > before
+            until(lambda: "moods" in described(feed.log), 20)
+            with locked(feed.server, "moods"):
+                receiver.until(lambda state: state["state"] == "streaming")
         assert receiver.stop() < 2
-    # Also those that were published before.
+        assert not any("lock" in (state["note"] or "") for state in receiver.states)
     with walrow.read(feed.log, tables=["public.moods"]) as reader:
         batches = [pa.record_batch(batch) for batch in reader]
-    assert [it for batch in batches for it in batch["d"].to_pylist()] == [7, 7, 7]
+    assert [it for batch in batches for it in batch["d"].to_pylist()] == [7]
 
 
-@pytest.mark.slow
-def test_a_command_that_waits_behind_a_transaction_does_not_stop_the_stream(
-    feed: Feed,
+#: Locks that others have at the end, and what is done with them once it has ended.
+HELD = {
+    "two tables": ["LOCK TABLE item, audit IN ACCESS EXCLUSIVE MODE"],
+    "every command": [
+        "ALTER TABLE item ADD z int",
+        "TRUNCATE audit",
+        "DROP TABLE wide",
+    ],
+    "a partition": ["LOCK TABLE low IN ACCESS EXCLUSIVE MODE"],
+    "a root": ["ALTER TABLE root ADD z int DEFAULT 7"],
+    "a filter": ["LOCK TABLE filtered IN ACCESS EXCLUSIVE MODE"],
+    "an expression": ["LOCK TABLE computed IN ACCESS EXCLUSIVE MODE"],
+}
+
+
+@pytest.fixture
+def others(feed: Feed) -> Iterator[None]:
+    """Tables whose description takes more than rows of the catalog."""
+    names = "root, filtered, computed"
+    feed.execute(
+        "CREATE TABLE root (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE filtered (id int PRIMARY KEY)",
+        "CREATE TABLE computed (id int PRIMARY KEY, v int GENERATED ALWAYS AS (id + 1) STORED)",
+    )
+    where = " WHERE (id > 1)" if feed.server.major > 14 else ""
+    feed.execute(f"ALTER PUBLICATION p ADD TABLE root, computed, filtered{where}")
+    yield
+    for (gid,) in feed.execute("SELECT gid FROM pg_prepared_xacts"):
+        feed.execute(f"ROLLBACK PREPARED '{gid}'")
+    feed.execute(f"DROP TABLE IF EXISTS {names}")
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["open", "prepared"])
+@pytest.mark.parametrize("commands", HELD.values(), ids=HELD.keys())
+def test_the_end_waits_for_no_lock(
+    feed: Feed, commands: list[str], *, is_prepared: bool
 ) -> None:
-    """Nothing has the lock then: the note names what it waits for."""
-    dsn = feed.dsn
-    with feed.receiver(*QUICK, dsn=dsn) as receiver:
-        receiver.until_streaming()
-        execute(
-            dsn,
-            "CREATE TABLE moods (id int PRIMARY KEY)",
-            "ALTER PUBLICATION p ADD TABLE moods",
-        )
-        with psycopg.connect(dsn, application_name="idle") as idle:
-            idle.execute("SELECT FROM item")
-            alter = threading.Thread(
-                target=execute, args=(dsn, "ALTER TABLE item ADD z int")
-            )
-            alter.start()
-            until(
-                lambda: execute(dsn, "SELECT pid FROM pg_locks WHERE NOT granted"), 20
-            )
-            execute(dsn, "INSERT INTO moods VALUES (1)")
-            until_visible(feed.log, "public.moods", 1, 2.5)
-            name = f"process {idle.info.backend_pid} of the server (idle) has"
-            receiver.until(lambda state: has_note(state, name))
-        alter.join()
-        until(lambda: "moods" in described(feed.log), 20)
+    """A prepared transaction keeps its locks for ever, also over a restart."""
+    feed.receive_now()
+    marks = open_marks(feed.log)
+    with psycopg.connect(feed.dsn) as holder:
+        for command in commands:
+            holder.execute(command.encode())
+        if is_prepared:
+            holder.execute("PREPARE TRANSACTION 'holder'")
+        feed.execute("CREATE TABLE late (id int PRIMARY KEY)", "DROP TABLE late")
+        began = time.monotonic()
+        left = feed.receive_now().left
+        # It is decided after the end, so the log has what it has done so far: nothing.
+        assert time.monotonic() - began < 10
+        assert len(left) == is_prepared
+        assert open_marks(feed.log) == marks
+        holder.rollback()
 
 
-@pytest.mark.slow
-def test_receiver_starts_and_stops_while_a_table_is_locked(feed: Feed) -> None:
-    with locked(feed.server, "item") as process:
-        feed.execute("INSERT INTO audit (item) VALUES (1)")
-        with feed.receiver("--publish-after", "60") as receiver:
-            feed.until_all(receiver)
-            name = f"public.item that process {process} of the server (holder) has"
-            state = receiver.until(lambda state: has_note(state, name))
-            assert "the catalog cannot be read" in state["note"]
-            notes = [state["note"] or "" for state in receiver.states]
-            checked = (
-                "published tables cannot be checked: the check has waited for a lock"
-            )
-            assert any(f"{checked} on {name}" in note for note in notes)
-            feed.execute("INSERT INTO audit (item) VALUES (2)")
-            feed.until_all(receiver)
-            assert receiver.stop() < 2
-        assert rows_of(feed.log, "public.audit") == 2
-    feed.receive_all()
-    assert described(feed.log) == {"audit", "item", "wide"}
+def open_marks(log: Path) -> dict[str, list[str]]:
+    """The open marks of each table."""
+    tables = walrow.Log(log).tables()
+    return {it.name: [mark.code for mark in it.marks if mark.is_open] for it in tables}
 
 
-def test_who_has_a_lock_is_not_waited_for() -> None:
-    """A server that accepts a connection and does not answer must not delay its caller."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        asking = _Asking(1, {"host": "127.0.0.1", "port": port, "dbname": "d"})
-        with asking:
-            silent.settimeout(10)
-            # It has begun to ask, a second later.
-            connection, _ = silent.accept()
-            begin = time.monotonic()
-        assert time.monotonic() - begin < 0.5
-        assert asking.found() == ""
-        assert time.monotonic() - begin < 3
-        connection.close()
+def test_a_change_under_a_lock_is_seen_after_it(feed: Feed) -> None:
+    """The look at the end has seen the table before its change."""
+    feed.execute("INSERT INTO item VALUES (1, 1)")
+    feed.receive_now()
+    with psycopg.connect(feed.dsn) as holder:
+        holder.execute("ALTER TABLE item ADD z int DEFAULT 7")
+        feed.receive_now()
+        assert open_marks(feed.log)["public.item"] == []
+    feed.receive_now()
+    assert open_marks(feed.log)["public.item"] == ["column_default"]
+    feed.execute("ALTER TABLE item DROP z")

@@ -9,6 +9,7 @@ import psycopg
 from psycopg import errors
 
 from walrow._core import Catalog
+from walrow._postgres.published import for_version
 from walrow._postgres.session import SAME_NAMES, no_text, texts, transaction
 from walrow.errors import OptionError
 
@@ -46,15 +47,28 @@ def catalog(
             encoding, which SQL_ASCII allows.
         psycopg.Error: A query failed.
     """
+    return catalog_now(conn, publications, waits=True)
+
+
+def catalog_now(
+    conn: psycopg.Connection[Any],
+    publications: str | Sequence[str] | None,
+    *,
+    waits: bool = False,
+) -> Catalog:
+    """Like `catalog`, but without a wait, it lacks the expressions of generated columns of tables
+    that another session has locked.
+    """  # noqa: D205
     names = [publications] if isinstance(publications, str) else publications
-    parameters = {"publications": None if names is None else list(names)}
+    listed = None if names is None else list(names)
+    parameters = {"publications": listed, "waits": waits}
     with transaction(conn) as cursor:
         cursor.execute(SAME_NAMES)
         if missing := texts(conn, cursor.execute(_MISSING, parameters)):
             text = f"no publication {', '.join(missing)} in this database"
             raise OptionError(text)
         try:
-            (json,) = texts(conn, cursor.execute(_CATALOG, parameters))
+            (json,) = texts(conn, cursor.execute(for_version(conn, _CATALOG).encode(), parameters))
         except errors.CharacterNotInRepertoire:
             # The server's message has the bytes.
             raise no_text(encoding="utf-8") from None
@@ -72,21 +86,21 @@ ORDER BY name
 # catalogs. OIDs from 16384 on were not created by initdb. Between them are the types of
 # information_schema and the other row types of system catalogs.
 _CATALOG = """
-WITH RECURSIVE published (table_oid, columns) AS (
-    -- Version 14 has no column lists, and no attnames.
-    SELECT c.oid, to_jsonb(p) -> 'attnames'
-    FROM pg_publication_tables p
-    JOIN pg_namespace n ON n.nspname = p.schemaname
-    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-    WHERE %(publications)s::text[] IS NULL OR p.pubname = ANY (%(publications)s::text[])
-),
+WITH RECURSIVE {published},
 column_of (
     table_oid, number, name, type_oid, modifier, not_null, expression, generated
 ) AS (
-    SELECT DISTINCT p.table_oid, a.attnum, a.attname::text, a.atttypid, a.atttypmod,
-        a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated <> ''
+    SELECT DISTINCT p.oid, a.attnum, a.attname::text, a.atttypid, a.atttypmod, a.attnotnull,
+        -- To print columns, the function waits for whoever has the table locked.
+        CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, 0)
+            WHEN %(waits)s OR p.oid NOT IN (
+                SELECT l.relation
+                FROM pg_locks l
+                WHERE l.relation IS NOT NULL AND l.mode = 'AccessExclusiveLock'
+            ) THEN pg_get_expr(d.adbin, d.adrelid) END,
+        a.attgenerated <> ''
     FROM published p
-    JOIN pg_attribute a ON a.attrelid = p.table_oid
+    JOIN pg_attribute a ON a.attrelid = p.oid
     LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attnum > 0 AND NOT a.attisdropped
         AND coalesce(p.columns ? a.attname::text, true)
@@ -210,7 +224,7 @@ table_json (oid, value) AS (
     LEFT JOIN column_of f ON f.table_oid = c.oid
     LEFT JOIN identity_of i ON i.table_oid = c.oid
     LEFT JOIN primary_key_of k ON k.table_oid = c.oid
-    WHERE c.oid IN (SELECT table_oid FROM published)
+    WHERE c.oid IN (SELECT oid FROM published)
     GROUP BY c.oid, n.nspname, c.relname, c.relreplident, k.names
 )
 -- Version 19 prints pg_lsn in another form than earlier ones.

@@ -44,7 +44,7 @@ class PublishedTable(NamedTuple):
     identity: str
     #: The published ones, in attribute order.
     columns: list[PublishedColumn]
-    #: SQL conditions: a published row satisfies one of them. Empty without a filter.
+    #: SQL conditions, for a copy: a published row satisfies one of them. Empty without a filter.
     filters: list[str]
     #: Its partitions, or itself.
     parts: list[TablePart]
@@ -75,6 +75,8 @@ class PublishedTable(NamedTuple):
     children: Mapping[int, str] = MappingProxyType({})
     #: The transactions that changed its catalog rows last.
     stamp: str = ""
+    #: The digests of its row filters, for a comparison.
+    filter_digests: Sequence[str] = ()
 
 
 class Remains(NamedTuple):
@@ -123,7 +125,7 @@ class TablePart(NamedTuple):
     truncates: str
     #: Its entries in `pg_inherits`, which are new when it is attached again.
     attached: str
-    #: 0 if it cannot be read by ranges of pages.
+    #: For a copy. 0 if it cannot be read by ranges of pages.
     pages: int
     #: Its old rows lack values that its root's identity has.
     lacks_identity: bool
@@ -146,20 +148,20 @@ def published_tables(
     conn: psycopg.Connection[Any],
     publications: Sequence[str],
     *,
-    sized: bool,
+    for_copy: bool = False,
     oids: Collection[int] | None = None,
 ) -> list[PublishedTable]:
     """The tables of publications, as they are for the connection's transaction.
 
-    With `sized`, it waits for whoever has a table locked. With `oids`, it returns only the
-    published tables that have these OIDs, or whose partitions have them.
+    For a copy, it waits for whoever has a table locked. With `oids`, it returns only the published
+    tables that have these OIDs, or whose partitions have them.
     """
     parameters = {
         "publications": list(publications),
-        "sized": sized,
+        "for_copy": for_copy,
         "oids": None if oids is None else list(oids),
     }
-    found = records(conn, _for_version(conn, _TABLES), parameters)
+    found = records(conn, for_version(conn, _TABLES), parameters)
     return [
         PublishedTable(
             **it
@@ -193,8 +195,7 @@ def with_rows(
 ) -> set[int]:
     """The OIDs of the tables that have rows, for the connection's transaction.
 
-    A table that cannot be looked at, as it is locked or must not be read, counts as one. The
-    transaction's `lock_timeout` should be short.
+    A table that cannot be looked at, as it is locked or must not be read, counts as one.
     """
     return {
         table.oid
@@ -207,7 +208,7 @@ def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
     """The rows of a table. A table that cannot be read may have some."""
     with contextlib.suppress(psycopg.Error), conn.transaction():
         # An error, instead of rows that the role must not see.
-        conn.execute("SET LOCAL row_security = off")
+        conn.execute("SET LOCAL row_security = off; SET LOCAL lock_timeout = '100ms'")
         # The server has quoted the name.
         sql = _ROWS.replace("{table}", quoted.replace("%", "%%"))
         row = conn.execute(sql.encode(), {"table": quoted}).fetchone()
@@ -248,20 +249,28 @@ class Stamps(NamedTuple):
 
 def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps:
     """The digests of what publications have now."""
-    sql = _for_version(conn, _STAMP)
+    sql = for_version(conn, _STAMP)
     (found,) = records(conn, sql, {"publications": list(publications)})
     tables = {int(oid): stamp for oid, stamp in found.items()}
     return Stamps(tables.pop(0), tables)
 
 
-def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
-    """A query with its parts. Version 14 has no schemas of publications."""
-    has_schemas = conn.info.server_version >= HAS_SCHEMAS
-    sql = sql.replace("{published}", PUBLISHED).replace("{children}", CHILDREN)
-    for table in ("c", "t"):
-        sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
-    sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
-    return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
+def for_version(conn: psycopg.Connection[Any], sql: str) -> str:
+    """A query with its parts. Version 14 has no schemas of publications, and no row filters."""
+    is_new = conn.info.server_version >= HAS_SCHEMAS
+    parts = {
+        "published": PUBLISHED,
+        "children": CHILDREN,
+        **{f"identity({it})": _IDENTITY.replace("table", it) for it in ("c", "t")},
+        "conditions": _CONDITIONS if is_new else "SELECT '[]'::jsonb",
+        "schemas": _SCHEMAS if is_new else "",
+        "schema_members": _SCHEMA_MEMBERS if is_new else "",
+        "not_of_schema": _NOT_OF_SCHEMA if is_new else "",
+        "schema_stamp": _SCHEMA_STAMP if is_new else "",
+    }
+    for name, part in parts.items():
+        sql = sql.replace(f"{{{name}}}", part)
+    return sql
 
 
 HAS_SCHEMAS = 150_000
@@ -404,19 +413,93 @@ CHILDREN = """(
         JOIN pg_class k ON k.oid = o.oid
         JOIN pg_namespace m ON m.oid = k.relnamespace
     )"""
-#: The entries of publications, as the beginning of a query: a row for each publication of a table.
+#: The entries of publications, or of all, as the beginning of a query: a row for each publication of
+#: a table. The view pg_publication_tables and pg_partition_tree would wait for locks on tables.
 PUBLISHED = """
-published (oid, publication, needs_identity, columns, filter) AS (
-    -- Version 14 has no column lists, and no row filters.
-    SELECT c.oid, b.pubname, b.pubupdate OR b.pubdelete, to_jsonb(p) -> 'attnames',
-        -- What it does not insert, it does not filter.
-        CASE WHEN b.pubinsert THEN coalesce(to_jsonb(p) ->> 'rowfilter', '') END
-    FROM pg_publication_tables p
-    JOIN pg_publication b ON b.pubname = p.pubname
-    JOIN pg_namespace n ON n.nspname = p.schemaname
-    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-    WHERE p.pubname = ANY (%(publications)s::text[])
+leaf (root, oid) AS MATERIALIZED (
+    SELECT a.relid::oid, c.oid
+    FROM pg_class c
+    CROSS JOIN pg_partition_ancestors(c.oid) a
+    WHERE c.relispartition AND c.relkind IN ('r', 'f') AND a.relid <> c.oid
+),
+publishable (oid, schema, kind, is_partition) AS (
+    SELECT oid, relnamespace, relkind, relispartition
+    FROM pg_class
+    WHERE relkind IN ('r', 'p') AND relpersistence = 'p' AND oid >= 16384
+),
+member (publication, oid) AS (
+    SELECT b.oid, c.oid
+    FROM pg_publication b
+    JOIN publishable c ON CASE WHEN b.pubviaroot THEN NOT c.is_partition ELSE c.kind = 'r' END
+    WHERE b.puballtables AND NOT EXISTS (
+        -- From version 19 on, a table may be excepted, with its partitions.
+        SELECT FROM pg_publication_rel r
+        WHERE r.prpubid = b.oid AND (r.prrelid = c.oid
+            OR r.prrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid)))
+    )
+    UNION
+    SELECT r.prpubid, r.prrelid
+    FROM pg_publication_rel r
+    JOIN pg_publication b ON b.oid = r.prpubid AND NOT b.puballtables
+    {schema_members}
+),
+sent (publication, oid) AS (
+    SELECT m.publication, m.oid
+    FROM member m
+    JOIN pg_publication b ON b.oid = m.publication
+    JOIN pg_class c ON c.oid = m.oid
+    WHERE CASE WHEN b.pubviaroot THEN NOT EXISTS (
+            SELECT FROM pg_partition_ancestors(m.oid) a
+            JOIN member o ON o.publication = m.publication AND o.oid = a.relid
+            WHERE a.relid <> m.oid
+        ) ELSE c.relkind <> 'p' END
+    UNION
+    SELECT m.publication, l.oid
+    FROM member m
+    JOIN pg_publication b ON b.oid = m.publication AND NOT b.pubviaroot
+    JOIN leaf l ON l.root = m.oid
+),
+published (oid, publication, needs_identity, columns, filter, entry) AS (
+    SELECT s.oid, b.pubname, b.pubupdate OR b.pubdelete,
+        (
+            SELECT coalesce(jsonb_agg(a.attname ORDER BY a.attnum), '[]')
+            FROM pg_attribute a
+            WHERE a.attrelid = s.oid AND a.attnum > 0 AND NOT a.attisdropped
+                -- Version 14 has no column lists, and no row filters.
+                AND CASE WHEN to_jsonb(r) ->> 'prattrs' IS NOT NULL
+                    THEN to_jsonb(r) -> 'prattrs' @> to_jsonb(a.attnum)
+                    ELSE a.attgenerated = ''
+                        OR a.attgenerated = 's' AND to_jsonb(b) ->> 'pubgencols' = 's' END
+        ),
+        -- What it does not insert, it does not filter. The tree has places in the command.
+        CASE WHEN b.pubinsert THEN coalesce(
+            md5(regexp_replace(to_jsonb(r) ->> 'prqual', ':location -?[0-9]+', '', 'g')), '') END,
+        r.oid
+    FROM sent s
+    JOIN pg_publication b ON b.oid = s.publication
+    LEFT JOIN pg_publication_rel r ON r.prpubid = b.oid AND r.prrelid = s.oid
+        AND NOT b.puballtables {not_of_schema}
+    WHERE %(publications)s::text[] IS NULL OR b.pubname = ANY (%(publications)s::text[])
 )"""
+_SCHEMA_MEMBERS = """
+    UNION
+    SELECT s.pnpubid, c.oid
+    FROM pg_publication_namespace s
+    JOIN publishable c ON c.schema = s.pnnspid
+"""
+# A table that its schema publishes too has neither.
+_NOT_OF_SCHEMA = """AND NOT EXISTS (
+        SELECT FROM pg_publication_namespace n
+        JOIN pg_class c ON c.relnamespace = n.pnnspid
+        WHERE n.pnpubid = b.oid AND c.oid = s.oid)
+"""
+# The function waits for whoever has the table locked.
+_CONDITIONS = """
+        SELECT coalesce(jsonb_agg(DISTINCT pg_get_expr(r.prqual, r.prrelid)), '[]')
+        FROM published q
+        JOIN pg_publication_rel r ON r.oid = q.entry
+        WHERE %(for_copy)s AND q.oid = c.oid AND q.filter <> '' AND p.filters <> '[]'
+"""
 _TABLES = """
 WITH {published},
 chosen (oid, columns, filters) AS (
@@ -444,11 +527,9 @@ part_of (oid, part) AS (
     JOIN pg_class r ON r.oid = c.oid
     WHERE r.relkind <> 'p'
     UNION ALL
-    SELECT c.oid, t.relid
+    SELECT c.oid, l.oid
     FROM chosen c
-    JOIN pg_class r ON r.oid = c.oid
-    CROSS JOIN pg_partition_tree(c.oid) t
-    WHERE r.relkind = 'p' AND t.isleaf
+    JOIN leaf l ON l.root = c.oid
 )
 SELECT jsonb_build_object(
     'oid', c.oid::bigint,
@@ -457,7 +538,8 @@ SELECT jsonb_build_object(
     'children', {children},
     'identity', c.relreplident,
     'columns', a.columns,
-    'filters', p.filters,
+    'filter_digests', p.filters,
+    'filters', ({conditions}),
     'memberships', (
         WITH place (oid, number, path) AS (
             -- An ancestor's entry counts while the table is attached to it.
@@ -548,7 +630,7 @@ SELECT jsonb_build_object(
                     AND i.inhrelid NOT IN (SELECT relid FROM pg_partition_ancestors(c.oid))
             ), ''),
             -- Other access methods may have other addresses of rows.
-            'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
+            'pages', CASE WHEN h.amname = 'heap' AND %(for_copy)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int
                 ELSE 0 END,
             -- The server refuses updates and deletes of a table without an identity.
@@ -580,9 +662,9 @@ CROSS JOIN LATERAL (
             'is_filled', a.atthasmissing
                 -- Only tables with rows have the value that old rows get.
                 OR c.relkind = 'p' AND EXISTS (
-                    SELECT FROM pg_partition_tree(c.oid) t
-                    JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
-                    WHERE m.atthasmissing
+                    SELECT FROM leaf l
+                    JOIN pg_attribute m ON m.attrelid = l.oid AND m.attname = a.attname
+                    WHERE l.root = c.oid AND m.atthasmissing
                 ),
             'changed', a.xmin::text::bigint,
             'expression', (

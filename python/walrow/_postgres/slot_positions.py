@@ -13,6 +13,7 @@ from walrow._lsn import Lsn
 from walrow._postgres.commands import identify_system
 from walrow._postgres.connecting import connect, connect_for_sql
 from walrow._postgres.failures import OBJECT_IN_USE
+from walrow._postgres.published import for_version
 from walrow._postgres.session import records
 from walrow._postgres.waiting import OpenTransaction, time_of
 from walrow._waiting import pause
@@ -77,7 +78,9 @@ def prepared_transactions(
     """
     return [
         OpenTransaction(**found | {"since": time_of(found["since"])})
-        for found in records(conn, _PREPARED, {"publications": list(publications)})
+        for found in records(
+            conn, for_version(conn, _PREPARED), {"publications": list(publications)}
+        )
     ]
 
 
@@ -99,6 +102,7 @@ def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
 
 # A prepared transaction keeps the locks of the tables that it has written to, and shows only them.
 _PREPARED = """
+WITH {published}
 SELECT jsonb_build_object(
     'xid', p.transaction, 'pid', NULL, 'gid', p.gid, 'application', NULL,
     'user', p.owner, 'database', p.database, 'state', NULL, 'since', p.prepared
@@ -111,15 +115,12 @@ WHERE p.database = current_database() AND EXISTS (
         SELECT held.relation AS oid
         UNION SELECT relid FROM pg_partition_ancestors(held.relation)
     ) written
-    JOIN pg_class c ON c.oid = written.oid
-    JOIN pg_namespace n ON n.oid = c.relnamespace
-    JOIN pg_publication_tables t ON t.schemaname = n.nspname AND t.tablename = c.relname
+    JOIN published t ON t.oid = written.oid
     WHERE own.locktype = 'transactionid' AND own.transactionid = p.transaction
         AND held.locktype = 'relation' AND held.database = (
             SELECT oid FROM pg_database WHERE datname = current_database()
         )
         AND held.mode NOT IN ('AccessShareLock', 'RowShareLock')
-        AND t.pubname = ANY (%(publications)s)
 )
 ORDER BY p.prepared, p.gid
 """

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg import pq
 
-from walrow._postgres.catalog import catalog
+from walrow._postgres.catalog import catalog_now
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
-from walrow._postgres.locks import waiting_shortly
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._workers import Worker
@@ -131,31 +130,24 @@ def asking_thread(name: str, at_end: Callable[[], None] | None = None) -> Worker
 
 
 def read_catalog(
-    conn: psycopg.Connection[Any],
-    *,
-    given: dict[str, Any],
-    publications: Sequence[str],
+    conn: psycopg.Connection[Any], *, publications: Sequence[str]
 ) -> Catalog:
-    """Reads the catalog for publications, and waits for locks only shortly.
-
-    `given` are the parameters of another connection, which asks who has a lock.
+    """Reads the catalog for publications, and does not wait for locks on their tables.
 
     Raises:
-        ReplicationError: It cannot be read. If somebody has a lock, it says who.
+        ReplicationError: It cannot be read.
     """
-    failed = "the catalog cannot be read"
     try:
-        with waiting_shortly(conn, {**given, "connect_timeout": 5}, failed):
-            try:
-                return catalog(conn, publications=publications)
-            except OptionError:
-                # A publication that does not exist is named by the preflight.
-                return catalog(conn, publications=())
+        try:
+            return catalog_now(conn, publications)
+        except OptionError:
+            # A publication that does not exist is named by the preflight.
+            return catalog_now(conn, ())
     except psycopg.Error as error:
         # The server's message may have a part of a name or a default.
         describe = replication_error if error.sqlstate is None else copy_error
         hint = "the server's log says more"
-        raise describe(error, failed, hint=hint) from error
+        raise describe(error, "the catalog cannot be read", hint=hint) from error
 
 
 def first_catalog(

@@ -135,10 +135,9 @@ class Completeness:
                     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
                 )
                 conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
-                conn.execute("SET LOCAL lock_timeout = '2s'")
                 conn.execute("SET LOCAL statement_timeout = '10s'")
                 names = self._publications
-                tables = published.published_tables(conn, names, sized=False)
+                tables = published.published_tables(conn, names)
                 lacking = published.with_rows(conn, tables)
             # An open transaction may have rows from before a new entry.
             lacking |= {
@@ -193,7 +192,7 @@ class Completeness:
     ) -> dict[int, Remains | None]:
         """Asks the server for the tables among these that it does not publish."""
         names = self._publications
-        there = published.published_tables(conn, names, sized=False, oids=oids)
+        there = published.published_tables(conn, names, oids=oids)
         # The next look sees the new roots.
         new = [it for it in there if it.oid not in (self._record().tables or {})]
         parts = {part.oid for it in new for part in it.parts}
@@ -273,7 +272,7 @@ class Completeness:
         # A table may have come and gone between two looks.
         if moved is None or moved or come:
             names = self._publications
-            tables = published.published_tables(conn, names, sized=False, oids=moved)
+            tables = published.published_tables(conn, names, oids=moved)
             if record.tables is not None:
                 earlier = record.publications or ()
                 tables = with_births(conn, names, earlier, tables, record.parts())
@@ -340,7 +339,6 @@ class Completeness:
         if not new:
             return
         with conn.transaction():
-            conn.execute("SET LOCAL lock_timeout = '100ms'")
             conn.execute("SET LOCAL statement_timeout = '2s'")
             filled = published.with_rows(conn, new)
         if empty := [it.name for it in new if it.oid not in filled]:

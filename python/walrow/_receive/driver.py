@@ -451,11 +451,7 @@ class Driver:
 
     def _read_catalog(self) -> Future[Catalog]:
         return self._asker.ask(
-            partial(
-                read_catalog,
-                given=self._given,
-                publications=self._server.publications,
-            )
+            partial(read_catalog, publications=self._server.publications)
         )
 
     def _ask_last(self, action: events.LookLast | events.AskLast) -> None:

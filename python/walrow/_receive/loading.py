@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from walrow._postgres.catalog import catalog
+from walrow._postgres.catalog import catalog_now
 from walrow._postgres.commands import create_slot, drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.copying import (
@@ -277,7 +277,7 @@ class TableLoad:
                 conn.execute("SET transaction_timeout = 0")
             conn.execute(_LOCK_TIMEOUT)
         conn = self._connections[-1]
-        self.tables = self._published(conn, sized=False)
+        self.tables = self._published(conn)
         types = with_parts(it for table in self.tables for it in table.names)
         self.names = printed_names(conn, types)
         text = "in the publication: add it with ALTER PUBLICATION, or name another one as schema.name"
@@ -303,11 +303,9 @@ class TableLoad:
         error = next(iter(refused.values()))
         return Broken(self._number, error, Culprits(texts, others))
 
-    def _published(
-        self, conn: psycopg.Connection[Any], *, sized: bool
-    ) -> list[PublishedTable]:
+    def _published(self, conn: psycopg.Connection[Any]) -> list[PublishedTable]:
 
-        tables = published_tables(conn, self._publications, sized=sized)
+        tables = published_tables(conn, self._publications, for_copy=True)
         names = self._names
         return [it for it in tables if names is None or it.name in names]
 
@@ -318,10 +316,10 @@ class TableLoad:
             conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
         first, entries = copying[0], entries_of(self.tables)
-        self.tables = self._published(first, sized=True)
+        self.tables = self._published(first)
         # Not before the slot: its creation waits for transactions, and they for the locks.
         lock(copying, self.tables)
-        is_kept = is_same(self.tables, self._published(now, sized=False))
+        is_kept = is_same(self.tables, self._published(now))
         # An open transaction may have rows from before an entry that came with the slot.
         if not (is_kept and entries_of(self.tables) <= entries):
             text = "a table was altered, truncated or published while the load began"
@@ -332,7 +330,7 @@ class TableLoad:
         self._connections = copying
         row = first.execute(_NOW).fetchone()
         micros = 0 if row is None else int(row[0])
-        definitions = catalog(first, publications=self._publications)
+        definitions = catalog_now(first, self._publications)
         for conn in copying[self._all :]:
             conn.close()
         self._connections = copying[: self._all]

@@ -545,6 +545,7 @@ def _picture(
         "memberships": [list(each) for each in table.memberships],
         "loaded": before.get("loaded", 0),
         "primary_key": list(table.primary_key),
+        "filter_digests": list(table.filter_digests),
         "names": list(table.names),
     }
 
@@ -601,7 +602,8 @@ def _differences(before: Mapping[str, Any], table: PublishedTable) -> Iterator[R
 def _publication_differences(
     before: Mapping[str, Any], table: PublishedTable
 ) -> Iterator[Reason]:
-    if before["filters"] != table.filters:
+    digests = list(table.filter_digests)
+    if before.get("filter_digests", digests) != digests:
         yield Reason(Why.FILTER, "its row filter has changed")
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
@@ -767,7 +769,7 @@ def _column_differences(
 #: No TRUNCATE is later.
 _NEVER = Lsn((1 << 64) - 1)
 #: The fields of a table that a picture of it has, too.
-_COPIED = ("name", "last_column", "filters", "schema", "definitions", "stamp")
+_COPIED = ("name", "last_column", "schema", "definitions", "stamp")
 #: How many earlier tables of a name the record keeps.
 _MOST_OWNERS = 100
 HAD_ROWS = Reason(Why.HAD_ROWS, "it had rows before the slot was created")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._postgres.connecting import connect_for_sql, parameters_of
+from walrow._postgres.published import HAS_SCHEMAS, for_version
 from walrow._postgres.session import quote, records
 from walrow._run.matching import Table
 
@@ -95,8 +96,9 @@ def server_of(conn: psycopg.Connection[Any]) -> Server:
 
 
 def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
-    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    has_schemas = conn.info.server_version >= HAS_SCHEMAS
     query = _PUBLICATIONS.replace("{schemas}", _OF_SCHEMAS if has_schemas else "")
+    parameters = {"publications": None}
     return [
         Publication(
             it["name"],
@@ -104,7 +106,7 @@ def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
             it["grows"],
             frozenset(each["oid"] for each in it["tables"] if each["is_parent"]),
         )
-        for it in records(conn, query)
+        for it in records(conn, for_version(conn, query), parameters)
     ]
 
 
@@ -113,6 +115,7 @@ def _table(found: dict[str, Any]) -> Table:
 
 
 _PUBLICATIONS = """
+WITH {published}
 SELECT jsonb_build_object(
     'name', p.pubname,
     'tables', coalesce(jsonb_agg(jsonb_build_object(
@@ -124,13 +127,12 @@ SELECT jsonb_build_object(
     'grows', p.puballtables {schemas}
 )::text
 FROM pg_publication p
-LEFT JOIN pg_publication_tables t ON t.pubname = p.pubname
-LEFT JOIN pg_namespace n ON n.nspname = t.schemaname
-LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+LEFT JOIN published t ON t.publication = p.pubname
+LEFT JOIN pg_class c ON c.oid = t.oid
+LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
 GROUP BY p.oid
 ORDER BY p.pubname
 """
-_HAS_SCHEMAS = 150_000
 _OF_SCHEMAS = """
     OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid)
 """

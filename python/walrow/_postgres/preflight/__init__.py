@@ -9,7 +9,6 @@ import psycopg
 
 from walrow._postgres.ddl_trigger import trigger_state
 from walrow._postgres.preflight.finding import Finding, Preflight
-from walrow._postgres.preflight.locked import reading_tables
 from walrow._postgres.preflight.publications import (
     check_leftovers,
     check_publications,
@@ -68,8 +67,6 @@ def preflight(
 
     Raises:
         OptionError: The connection cannot be used.
-        ReplicationError: Somebody has a published table locked for more than a few
-            seconds. It says who.
         psycopg.Error: A query failed.
     """
     names = [publications] if isinstance(publications, str) else list(publications)
@@ -103,9 +100,8 @@ def _findings(
         yield from check_two_phase(server, major)
 
     there = [name for name in publications if name in server["publications"]]
-    with reading_tables(conn, there):
-        published = tables_to_check(conn, there)
-        without_send = types_without_send(conn, there) if binary else []
+    published = tables_to_check(conn, there)
+    without_send = types_without_send(conn, there) if binary else []
     wanted = [] if tables is None else resolve(conn, tables)
     exist = {sql: server["publications"].get(name) for name, sql in quoted.items()}
     yield from check_publications(

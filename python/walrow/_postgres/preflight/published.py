@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from walrow._postgres.published import CHILDREN, PUBLISHED
+from walrow._postgres.published import for_version
 from walrow._postgres.session import records
 
 
@@ -59,7 +59,7 @@ def tables_to_check(
     conn: psycopg.Connection[Any], publications: Sequence[str]
 ) -> list[CheckedTable]:
     """Reads the tables of publications, by name."""
-    rows = records(conn, _TABLES, {"publications": list(publications)})
+    rows = records(conn, for_version(conn, _TABLES), {"publications": list(publications)})
     return [
         CheckedTable(
             **row
@@ -76,21 +76,14 @@ def types_without_send(
     conn: psycopg.Connection[Any], publications: Sequence[str]
 ) -> list[WithoutSend]:
     """Reads the published columns whose values have no binary form."""
-    rows = records(conn, _WITHOUT_SEND, {"publications": list(publications)})
+    rows = records(conn, for_version(conn, _WITHOUT_SEND), {"publications": list(publications)})
     return [WithoutSend(**row) for row in rows]
 
 
 # The server requires the identity of the partition that has the row. Deferrable keys and
 # columns that an index only includes are no identity.
-_TABLES = f"""
-WITH {PUBLISHED},
-leaf (root, oid) AS (
-    -- pg_partition_tree would wait for locks.
-    SELECT a.relid::oid, c.oid
-    FROM pg_class c, pg_partition_ancestors(c.oid) a
-    WHERE c.relispartition AND c.relkind <> 'p' AND a.relid <> c.oid
-        AND a.relid IN (SELECT oid FROM published)
-),
+_TABLES = """
+WITH {published},
 identity (oid, value) AS (
     SELECT c.oid, jsonb_build_object(
         'quoted', format('%%I.%%I', n.nspname, c.relname),
@@ -109,7 +102,9 @@ identity (oid, value) AS (
     LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
         AND (c.relreplident = 'd' AND i.indisprimary
             OR c.relreplident = 'i' AND i.indisreplident)
-    WHERE c.oid IN (SELECT oid FROM published UNION SELECT oid FROM leaf)
+    WHERE c.oid IN (
+        SELECT oid FROM published
+        UNION SELECT oid FROM leaf WHERE root IN (SELECT oid FROM published))
 ),
 leaves (root, value) AS (
     SELECT l.root, jsonb_agg(i.value ORDER BY i.value ->> 'quoted')
@@ -127,7 +122,7 @@ unsent (oid, columns) AS (
             OR NOT coalesce(p.columns ? a.attname::text, false))
     GROUP BY a.attrelid
 ),
-sent (oid, publications, needs_identity, lists, lacks) AS (
+checked (oid, publications, needs_identity, lists, lacks) AS (
     SELECT p.oid, jsonb_agg(DISTINCT quote_ident(p.publication)), bool_or(p.needs_identity),
         count(DISTINCT p.columns), to_jsonb(array_remove(ARRAY[
             CASE WHEN NOT bool_or(b.pubinsert) THEN 'insert' END,
@@ -146,21 +141,21 @@ SELECT jsonb_build_object(
     'leaves', coalesce(l.value, '[]'),
     'lists_differ', s.lists > 1,
     'lacks', s.lacks,
-    'children', {CHILDREN},
+    'children', {children},
     'may_select', has_table_privilege(s.oid, 'SELECT'),
     'unsent', coalesce(u.columns, '[]')
 )::text
-FROM sent s
+FROM checked s
 JOIN pg_class c ON c.oid = s.oid
 JOIN identity i ON i.oid = s.oid
 LEFT JOIN leaves l ON l.root = s.oid
 LEFT JOIN unsent u ON u.oid = s.oid
 ORDER BY i.value ->> 'quoted'
-"""  # noqa: S608
+"""
 
 # An array or a composite type has a send function even if the types in it lack one.
-_WITHOUT_SEND = f"""
-WITH RECURSIVE {PUBLISHED},
+_WITHOUT_SEND = """
+WITH RECURSIVE {published},
 used (table_oid, column_name, type_oid, modifier) AS (
     SELECT DISTINCT p.oid, a.attname, a.atttypid, a.atttypmod
     FROM published p
@@ -202,4 +197,4 @@ JOIN pg_type lacking ON lacking.oid = r.member_oid AND lacking.typsend = 0
 WHERE own.typsend <> 0 OR lacking.oid = own.oid
 GROUP BY n.nspname, c.relname, u.column_name, u.type_oid, u.modifier, own.typsend
 ORDER BY n.nspname, c.relname, u.column_name
-"""  # noqa: S608
+"""
