@@ -239,7 +239,7 @@ def test_a_first_load_that_is_refused_leaves_no_slot(filled: Feed) -> None:
         "CREATE ROLE reader LOGIN REPLICATION",
         "GRANT SELECT ON item, audit, wide TO reader",
         # Without an error, the load would lack the rows that the role must not see.
-        "ALTER TABLE audit ENABLE ROW LEVEL SECURITY",
+        *(f"ALTER TABLE {it} ENABLE ROW LEVEL SECURITY" for it in Load.TABLES),
     )
     dsn = make_conninfo(filled.dsn, user="reader")
     with filled.receiver(*FIRST, dsn=dsn) as receiver:
@@ -247,7 +247,9 @@ def test_a_first_load_that_is_refused_leaves_no_slot(filled: Feed) -> None:
     assert code != 0
     assert "row-level security" in text
     assert not filled.execute(f"{SLOTS} WHERE slot_name = '{filled.slot}'")
-    filled.execute("ALTER TABLE audit DISABLE ROW LEVEL SECURITY")
+    filled.execute(
+        *(f"ALTER TABLE {it} DISABLE ROW LEVEL SECURITY" for it in Load.TABLES)
+    )
     filled.check_rest(*FIRST)
     filled.execute("DROP OWNED BY reader", "DROP ROLE reader")
 
@@ -264,8 +266,8 @@ def test_the_error_of_a_load_has_no_value_of_a_row(
         "ALTER PUBLICATION p SET TABLE item,"
         " audit WHERE (date_part(what, timestamp '2020-01-01') > 0)",
     )
-    first = tmp_path / "first"
-    with filled.receiver(*FIRST, slot=f"{filled.slot}_2", log=first) as receiver:
+    options = {"slot": f"{filled.slot}_2", "log": tmp_path / "first"}
+    with filled.receiver("--until", "now", *FIRST, **options) as receiver:
         code, text = receiver.wait()
         assert code != 0
         assert "cannot copy a table: SQLSTATE 22023 (invalid_parameter_value)" in text

@@ -540,7 +540,7 @@ class Life:
 
     def _opencopies(self, action: load.OpenCopies) -> None:
         assert not self._copies, "two loads at once"
-        self._copies = action.number
+        self._copies, self._request = action.number, action.request
         self._of_copies(action.number, lambda: load.Opened(action.number))
 
     def _of_copies(self, number: int, act: Callable[[], Any]) -> None:
@@ -552,12 +552,21 @@ class Life:
                 error: Any = LogError(text, code="load")
                 if self.rng.random() < 0.5:
                     error = ConnectionLostError("again")
-                self.answer(load.Broken(number, error))
+                self.answer(load.Broken(number, error, self._culprits()))
                 return
             if (found := act()) is not None:
                 self.answer(found)
 
         self.later(0.01, 1.0, do)
+
+    def _culprits(self) -> load.Culprits:
+        """A table of a first load that has broken it, if that is known, or all that are left."""
+        if not isinstance(self._request, load.First) or self.rng.random() < 0.5:
+            return load.NO_CULPRITS
+        left = [it for it in ("a", "b", "c") if it not in self._request.apart]
+        assert left, "a load of no table"
+        count = self.rng.randrange(1, len(left) + 1)
+        return load.Culprits(dict.fromkeys(left[:count], "no"), left[count:])
 
     def _makeslot(self, action: load.MakeSlot) -> None:
         number, server, log = action.number, self.world.server, self.world.log

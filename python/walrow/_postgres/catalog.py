@@ -68,7 +68,9 @@ def catalog_now(
             text = f"no publication {', '.join(missing)} in this database"
             raise OptionError(text)
         try:
-            (json,) = texts(conn, cursor.execute(for_version(conn, _CATALOG).encode(), parameters))
+            (json,) = texts(
+                conn, cursor.execute(for_version(conn, _CATALOG).encode(), parameters)
+            )
         except errors.CharacterNotInRepertoire:
             # The server's message has the bytes.
             raise no_text(encoding="utf-8") from None

@@ -61,16 +61,17 @@ def lock(
             raise replication_error(refusal, failed, hint=_hint(refusal)) from None
 
 
-def is_same(one: Sequence[PublishedTable], other: Sequence[PublishedTable]) -> bool:
-    """Whether tables have the same definitions and files. They may have grown."""
+def altered(
+    tables: Sequence[PublishedTable], later: Sequence[PublishedTable]
+) -> list[str]:
+    """The names of tables that have other definitions or files later. They may have grown."""
 
-    def definitions(tables: Sequence[PublishedTable]) -> list[PublishedTable]:
-        return [
-            table._replace(parts=[part._replace(pages=0) for part in table.parts])
-            for table in tables
-        ]
+    def definition(table: PublishedTable) -> PublishedTable:
+        parts = [part._replace(pages=0) for part in table.parts]
+        return table._replace(parts=parts, filters=[])
 
-    return definitions(one) == definitions(other)
+    now = {table.oid: definition(table) for table in later}
+    return [it.name for it in tables if now.get(it.oid) != definition(it)]
 
 
 def refusals(
@@ -97,9 +98,9 @@ def refusals(
 
 
 def was_busy(failure: BaseException) -> bool:
-    """Whether a table was locked by another session, or changed while a load began."""
+    """Whether a table was locked by another session, or changed or dropped while a load began."""
     found = getattr(failure, "sqlstate", None)
-    return found in {"55P03", "40P01", SERIALIZATION_FAILURE}
+    return found in {"55P03", "40P01", "42P01", SERIALIZATION_FAILURE}
 
 
 def pieces_of(tables: Sequence[PublishedTable]) -> list[Piece]:

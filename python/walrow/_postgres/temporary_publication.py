@@ -13,7 +13,7 @@ from walrow._postgres.failures import (
     QUERY_CANCELED,
     UNDEFINED_OBJECT,
 )
-from walrow._postgres.locks import locks_on
+from walrow._postgres.locks import PUBLISHING, locks_on
 from walrow._postgres.publications import ambiguous, resolve, spoken
 from walrow._postgres.running import run
 from walrow._postgres.session import quote
@@ -106,7 +106,8 @@ def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
 def _locks(conn: psycopg.Connection[Any], tables: Iterable[TableName]) -> str:
     """Says who has locks that keep tables from being published, or nothing."""
     found = resolve(conn, [named(conn, each) for each in tables])
-    return locks_on(conn, [it.oid for _, relations in found for it in relations])
+    oids = [it.oid for _, relations in found for it in relations]
+    return "; ".join(locks_on(conn, oids, PUBLISHING).values())
 
 
 def named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, str]:

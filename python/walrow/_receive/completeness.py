@@ -124,7 +124,7 @@ class Completeness:
         with contextlib.suppress(Error), connect_for_sql(self._given) as conn:
             conn.execute("SET lock_timeout = '2s'")
             names = self._publications
-            tables = published.published_tables(conn, names, sized=False)
+            tables = published.published_tables(conn, names)
             self._entries = published.entries_of(tables)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
@@ -145,14 +145,24 @@ class Completeness:
             }
             types = with_parts(it for table in tables for it in table.names)
             printed = printed_names(conn, types)
-            record = at_beginning(tables, lacking, names, start)
-            record = record._replace(names=printed)
-            self._store(record._replace(marks={}), record)
+            self.begin_without(tables, lacking, start, printed)
         except (Error, OSError) as error:
             self._note(
                 "warning: it is not known which tables had rows before the slot was "
                 f"created: each table with rows needs a load: {error}"
             )
+
+    def begin_without(
+        self,
+        tables: Sequence[PublishedTable],
+        lacking: Collection[int],
+        start: Lsn,
+        names: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        """Records a log that begins without the rows that some of its tables have then."""
+        record = at_beginning(tables, lacking, self._publications, start)
+        record = record._replace(names=names)
+        self._store(record._replace(marks={}), record)
 
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
         """Compares before the end. The answer is a position of the stream behind the look."""

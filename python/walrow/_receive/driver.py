@@ -45,7 +45,7 @@ from walrow._receive.link_states import Want, Wishes
 from walrow._receive.loading import TableLoad
 from walrow._receive.log_thread import LogThread
 from walrow._receive.reports import Reports, Seen
-from walrow._receive.status import Received
+from walrow._receive.status import PendingLoad, Received
 from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
 from walrow._results import counted
@@ -124,6 +124,8 @@ class Driver:
         self._log_thread = LogThread(self._tell)
         self._connector: Connector | None = None
         self._load: TableLoad | None = None
+        #: Why loads were given up for which no process waits, by table.
+        self._failed: dict[str, str] = {}
         self._requests = load_requests.Requests(self._log)
         segment_size = options.segment_size if options.compact else None
         keeper = None
@@ -412,6 +414,7 @@ class Driver:
                     self._given,
                     publications=self._server.publications,
                     names=None if isinstance(request, load.First) else request.tables,
+                    apart=request.apart if isinstance(request, load.First) else None,
                     binary=self._server.binary,
                     jobs=self._options.jobs,
                     tell=self._tell,
@@ -443,7 +446,12 @@ class Driver:
     def _make_first(self, current: TableLoad) -> None:
         if self._connector is not None:
             self._connector.use(
-                partial(current.make_on, self._slot, self._connector.waiting),
+                partial(
+                    current.make_on,
+                    self._slot,
+                    self._connector.waiting,
+                    self._completeness.begin_without,
+                ),
                 **self._server.slot_options,
             )
 
@@ -522,7 +530,19 @@ class Driver:
                     # The disk refuses it for now.
                     raise
                 self._reports.add(f"the tables are loaded, but: {error}")
+        if isinstance(request, load.First) and request.apart:
+            # Like tables that were requested.
+            failure, culprits = "it is left out", load.Culprits(request.apart, ())
+            key = secrets.token_hex(8)
+            request = load_requests.LoadRequest(key, sorted(request.apart))
+        for table in () if done is None else done.tables:
+            self._failed.pop(table.name, None)
         if not isinstance(request, load.First) and request.key:
+            names = request.tables or ["all tables"]
+            if failure is not None and not request.is_awaited:
+                self._failed |= culprits.refused or (
+                    {names[0]: failure} if len(names) == 1 else {}
+                )
             load_requests.complete(self._log, request, failure, *culprits)
         elif culprits.others and not isinstance(request, load.First):
             load_requests.request(self._log, culprits.others)
@@ -534,7 +554,8 @@ class Driver:
     def _received(self) -> Received:
         core = self._core
         counts = core.counts
-        left = () if core.pending is None else (core.pending,)
+        left = [] if core.pending is None else [core.pending]
+        left += [PendingLoad((it,), (), why) for it, why in self._failed.items()]
         return Received(
             core.durable,
             counts.transactions,

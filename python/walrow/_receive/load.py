@@ -9,17 +9,17 @@ Beginning: OPENING (connections) ─► PAUSING (the log) ─► MAKING (slot, s
                                        ▲   BLOCKED ◄────────┘ others' transactions take long
 ```
 A load that was cancelled leads to Unsure: another request may have come. The load that a log begins
-with is `First`. If its rows break off, the log begins again.
+with is `First`. If its rows break off, the log begins again, without the tables that have broken them.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from walrow.errors import Error
+from walrow.errors import ConnectionLostError, Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,13 @@ NO_CULPRITS = Culprits({}, ())
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The load that a log begins with, instead of a request."""
+    """The load that a log begins with, instead of a request.
+
+    Attributes:
+        apart: Why tables are left out, which have broken an earlier attempt, by name.
+    """
+
+    apart: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +368,7 @@ class LoadDecisions:
         # Whether another attempt may succeed after a failure, and whether a lock was the reason.
         self._may_pass, self._is_busy = may_pass, is_busy
         self._number = 0
+        self._first = First()
 
     @property
     def is_first(self) -> bool:
@@ -405,7 +412,7 @@ class LoadDecisions:
 
     def begin_first(self, now: float) -> list[Action | Wish]:
         """Begins the load that the log begins with."""
-        return self._begin(self._attempt(First()), now)
+        return self._begin(self._attempt(self._first), now)
 
     def on(self, event: Event, now: float) -> list[Action | Wish]:  # noqa: PLR0911, PLR0912 -- a case for each kind
         """Notes an event. Returns the actions that are due."""
@@ -550,20 +557,11 @@ class LoadDecisions:
                 pass
             case _:
                 return []
-        is_first = isinstance(attempt.request, First)
-        is_beginning = isinstance(self.state, Beginning)
+        if isinstance(attempt.request, First):
+            return self._break_first(attempt, attempt.request, failure, culprits, now)
         failed = attempt.failed + 1
         may_pass = failed < ATTEMPTS and self._may_pass(failure)
         actions: list[Action | Wish] = [StopCopies(), GiveUp(attempt.number)]
-        if is_first and is_beginning and may_pass and self._is_busy(failure):
-            # Somebody else had a table for a moment.
-            due = now + _RETRY_SECONDS * failed
-            self.state = Wanted(self._attempt(attempt.request, failed), due)
-            return [*actions, Note(f"the first load begins again: {failure}")]
-        if is_first:
-            self.state = Nothing()
-            # Without a place in the log, its slot is dropped by the next attempt.
-            return [*(actions if is_beginning else actions[:1]), Fail(failure)]
         if may_pass:
             again = self._attempt(attempt.request, failed)
             self.state = Wanted(again, now + _RETRY_SECONDS * 2**failed)
@@ -576,6 +574,34 @@ class LoadDecisions:
         more = f"; and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
         text = f"a load was given up: {'; '.join(refused[:_NAMED]) or why}{more}"
         return [*actions, Note(text), *self._conclude(attempt, text, culprits)]
+
+    def _break_first(
+        self,
+        attempt: Attempt,
+        first: First,
+        failure: BaseException,
+        culprits: Culprits,
+        now: float,
+    ) -> list[Action | Wish]:
+        is_beginning = isinstance(self.state, Beginning)
+        is_busy, failed = self._is_busy(failure), attempt.failed + 1
+        may_pass = self._may_pass(failure) and (failed < ATTEMPTS or not is_busy)
+        actions: list[Action | Wish] = [StopCopies(), GiveUp(attempt.number)]
+        if is_beginning and may_pass and is_busy:
+            # Somebody else had a table for a moment.
+            due = now + _RETRY_SECONDS * failed
+            self.state = Wanted(self._attempt(first, failed), due)
+            return [*actions, Note(f"the first load begins again: {failure}")]
+        if culprits.refused and culprits.others and (is_busy or not may_pass):
+            self._first = First({**first.apart, **culprits.refused})
+            text = f"the first load begins again without {', '.join(culprits.refused)}"
+            failure = ConnectionLostError(f"{text}: {failure}")
+            if is_beginning:
+                self.state = Wanted(self._attempt(self._first), now)
+                return [*actions, Note(str(failure))]
+        self.state = Nothing()
+        # Without a place in the log, its slot is dropped by the next attempt.
+        return [*(actions if is_beginning else actions[:1]), Fail(failure)]
 
     def _conclude(
         self, attempt: Attempt, failure: str | None, culprits: Culprits = NO_CULPRITS

@@ -22,13 +22,15 @@ from walrow._postgres.commands import create_slot, drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.copying import (
     Stopped,
+    altered,
     copy,
-    is_same,
     lock,
     pieces_of,
     refusals,
+    was_busy,
 )
 from walrow._postgres.failures import SERIALIZATION_FAILURE
+from walrow._postgres.locks import READING, locks_on
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import entries_of, published_tables
@@ -51,13 +53,25 @@ from walrow._workers import Worker
 from walrow.errors import Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from walrow._core import Catalog, LogLoad
+    from walrow._lsn import Lsn
     from walrow._postgres.copying import Piece
     from walrow._postgres.published import PublishedTable
     from walrow._postgres.waiting import Waiting
     from walrow._receive.load import Event
+
+    #: Takes all published tables, the OIDs of those that the load lacks, its LSN, and its names.
+    Lacks = Callable[
+        [
+            Sequence[PublishedTable],
+            Collection[int],
+            Lsn,
+            Mapping[str, Mapping[str, int]],
+        ],
+        None,
+    ]
 
 
 class TableLoad:
@@ -70,6 +84,7 @@ class TableLoad:
         *,
         publications: Sequence[str],
         names: Sequence[str] | None,
+        apart: Collection[str] | None,
         binary: bool,
         jobs: int,
         tell: Callable[[Event], None],
@@ -77,13 +92,14 @@ class TableLoad:
     ) -> None:
         """Stores the arguments.
 
-        `names` are as `schema.name`, None for all that are published. `note` takes what the load
-        waits for, for the person who asked for it. A thread calls it, as it may write to a disk.
+        `names` are as `schema.name`, None for all that are published, without those that a first load
+        leaves `apart`, which is None for a request. `note` takes what the load waits for, for the
+        person who asked for it. A thread calls it, as it may write to a disk.
         """
         self._number = number
         self._given = given
         self._publications = tuple(publications)
-        self._names = names
+        self._names, self._apart = names, apart
         self._binary = binary
         self._jobs = jobs
         self._tell = tell
@@ -99,6 +115,8 @@ class TableLoad:
         self._pieces: deque[Piece] = deque()
         self._waiters: list[Waiter] = []
         self._rows = self._bytes = self._done = self._all = 0
+        #: The tables that have changed while it began.
+        self._moved: dict[str, str] = {}
         self.tables: list[PublishedTable] = []
         #: The names that its rows may contain, from before its slot: see `printed_names`.
         self.names: dict[str, dict[str, int]] = {}
@@ -148,16 +166,20 @@ class TableLoad:
         self,
         slot: str,
         waiting: Callable[[Waiting], None],
+        lacks: Lacks,
         conn: psycopg.Connection[Any],
         **slot_options: Any,
     ) -> None:
-        """As `make`, a slot that stays, now, over a connection of this thread."""
+        """As `make`, a slot that stays, now, over a connection of this thread.
+
+        Before the log has the load, `lacks` records the tables that are left out.
+        """
 
         def tick(waits: Waiting) -> None:
             waiting(waits)
             self._check()
 
-        self._answer(partial(self._make, conn, slot, tick, **slot_options))
+        self._answer(partial(self._make, conn, slot, tick, lacks, **slot_options))
 
     def start(self, load: LogLoad) -> None:
         """Begins to copy into a load of the log. The answer is `Copied`."""
@@ -201,9 +223,25 @@ class TableLoad:
             self._do(partial(self._wait_for, error.waits))
         except psycopg.Error as error:
             failed = "a load cannot begin"
-            self._tell(Broken(self._number, replication_error(error, failed)))
+            self._tell(self._busy(replication_error(error, failed)))
         except BaseException as error:
-            self._tell(Broken(self._number, error))
+            self._tell(self._busy(error))
+
+    def _busy(self, error: BaseException) -> Broken:
+        """The event of a load that cannot begin, with who has its tables locked."""
+        found, self._moved = self._moved, {}
+        if was_busy(error) and self._connections:
+            names = {it.oid: it.name for it in self.tables}
+            names |= {part.oid: it.name for it in self.tables for part in it.parts}
+            with contextlib.suppress(psycopg.Error):
+                held = locks_on(self._connections[-1], list(names), READING)
+                for oid, text in held.items():
+                    found[names[oid]] = f"{names[oid]} waits for {text}"
+        if not found:
+            return Broken(self._number, error)
+        return self._broken(
+            {it: ReplicationError(text) for it, text in found.items()}, error
+        )
 
     def _close(self) -> None:
         # Another thread may make the slot.
@@ -216,6 +254,7 @@ class TableLoad:
         conn: psycopg.Connection[Any],
         slot: str,
         tick: Callable[[Waiting], None],
+        lacks: Lacks | None = None,
         *,
         temporary: bool = False,
         **slot_options: Any,
@@ -231,7 +270,10 @@ class TableLoad:
                 **slot_options,
             )
             try:
-                micros, catalog = self._share(created.snapshot or "")
+                everything, micros, catalog = self._share(created.snapshot or "")
+                if lacks is not None and self._apart:
+                    oids = {it.oid for it in everything if it.name in self._apart}
+                    lacks(everything, oids, created.consistent_point, self.names)
                 self._check()
             except BaseException:
                 # A temporary slot ends with its connection. This slot would keep WAL for nobody. After a
@@ -277,7 +319,7 @@ class TableLoad:
                 conn.execute("SET transaction_timeout = 0")
             conn.execute(_LOCK_TIMEOUT)
         conn = self._connections[-1]
-        self.tables = self._published(conn)
+        self._choose(conn)
         types = with_parts(it for table in self.tables for it in table.names)
         self.names = printed_names(conn, types)
         text = "in the publication: add it with ALTER PUBLICATION, or name another one as schema.name"
@@ -289,10 +331,19 @@ class TableLoad:
         }
         if len(self.tables) > 1:
             # Before the slot, and all at once: each of them would break the load of the others.
-            refused |= refusals(conn, self.tables)
+            found = refusals(conn, self.tables)
+            # The slot of a first load waits for whoever has a table locked.
+            is_first = self._apart is not None
+            refused |= {
+                name: error
+                for name, error in found.items()
+                if not (is_first and was_busy(error))
+            }
         return self._broken(refused) if refused else Opened(self._number)
 
-    def _broken(self, refused: Mapping[str, Error]) -> Broken:
+    def _broken(
+        self, refused: Mapping[str, Error], error: BaseException | None = None
+    ) -> Broken:
         """The event of a load that is broken, at least by these tables."""
         names = self._names or [table.name for table in self.tables]
         others = [name for name in names if name not in refused]
@@ -300,29 +351,44 @@ class TableLoad:
             name: text if name in (text := str(error)) else f"{name}: {text}"
             for name, error in refused.items()
         }
-        error = next(iter(refused.values()))
+        error = error or next(iter(refused.values()))
         return Broken(self._number, error, Culprits(texts, others))
 
-    def _published(self, conn: psycopg.Connection[Any]) -> list[PublishedTable]:
+    def _choose(self, conn: psycopg.Connection[Any]) -> list[PublishedTable]:
+        """Chooses the tables. Returns all published tables."""
+        everything = published_tables(conn, self._publications)
+        apart, names = self._apart or (), self._names
+        self.tables = [
+            it
+            for it in everything
+            if it.name not in apart and (names is None or it.name in names)
+        ]
+        return everything
 
-        tables = published_tables(conn, self._publications, for_copy=True)
-        names = self._names
-        return [it for it in tables if names is None or it.name in names]
+    def _share(self, snapshot: str) -> tuple[list[PublishedTable], int, Catalog]:
+        """Gives the snapshot to the connections.
 
-    def _share(self, snapshot: str) -> tuple[int, Catalog]:
-        """Gives the snapshot to the connections. Returns its time, and the definitions."""
+        Returns:
+            All published tables, the time of the snapshot, and the definitions.
+        """
         *copying, now = self._connections
         for conn in copying:
             conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
-        first, entries = copying[0], entries_of(self.tables)
-        self.tables = self._published(first)
         # Not before the slot: its creation waits for transactions, and they for the locks.
+        first, entries = copying[0], entries_of(self.tables)
+        everything = self._choose(first)
+        oids = [it.oid for it in self.tables]
+        # Only these are waited for.
+        found = published_tables(first, self._publications, for_copy=True, oids=oids)
+        self.tables = [it for it in found if it.oid in oids]
         lock(copying, self.tables)
-        is_kept = is_same(self.tables, self._published(now))
+        later = published_tables(now, self._publications)
+        moved = altered(self.tables, later)
         # An open transaction may have rows from before an entry that came with the slot.
-        if not (is_kept and entries_of(self.tables) <= entries):
-            text = "a table was altered, truncated or published while the load began"
+        moved += [it.name for it in self.tables if not entries.issuperset(it.memberships)]
+        if moved:
+            text = "was altered, truncated or published while the load began"
             raise ReplicationError(text, sqlstate=SERIALIZATION_FAILURE)
         now.close()
         self._pieces.extend(pieces_of(self.tables))
@@ -334,7 +400,7 @@ class TableLoad:
         for conn in copying[self._all :]:
             conn.close()
         self._connections = copying[: self._all]
-        return micros, definitions
+        return everything, micros, definitions
 
     def _work(self, conn: psycopg.Connection[Any], waiter: Waiter) -> None:
         event: Event | None = None

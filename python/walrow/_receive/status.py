@@ -37,19 +37,23 @@ class LoadProgress(Result):
 
 @result
 class PendingLoad(Result):
-    """A load that was asked for, and waits for transactions that others have begun.
+    """A load that was asked for, and waits for transactions that others have begun, or has failed.
 
     Attributes:
         tables: The tables, as `schema.name`. None for all that are published.
         transactions: The transactions that its slot waits for.
+        failure: Why it has failed. None if it waits.
     """
 
     tables: tuple[str, ...] | None
     transactions: tuple[OpenTransaction, ...]
+    failure: str | None = None
 
     def __str__(self) -> str:
         """Describes it in words: one line."""
         what = "all tables" if self.tables is None else ", ".join(self.tables)
+        if self.failure is not None:
+            return f"the load of {what}, which has failed: {self.failure}"
         waits = "; ".join(map(str, self.transactions)) or "transactions of others"
         return f"the load of {what}, which waits for {waits}"
 
@@ -64,9 +68,9 @@ class Received(Result):
         rows: Rows that were inserted, updated or deleted in them.
         bytes: Bytes of the stream.
         segments: Published segments.
-        left: With `until`, what the log lacks because it waits for somebody: a load that was
-            asked for, and transactions that were prepared before the end, and neither committed
-            nor rolled back. The next receiver takes them as soon as it can.
+        left: With `until`, what the log lacks: loads that were asked for, and wait for somebody or
+            have failed, and transactions that were prepared before the end, and neither committed
+            nor rolled back. The next receiver takes those that wait as soon as it can.
     """
 
     position: Lsn

@@ -59,7 +59,9 @@ def tables_to_check(
     conn: psycopg.Connection[Any], publications: Sequence[str]
 ) -> list[CheckedTable]:
     """Reads the tables of publications, by name."""
-    rows = records(conn, for_version(conn, _TABLES), {"publications": list(publications)})
+    rows = records(
+        conn, for_version(conn, _TABLES), {"publications": list(publications)}
+    )
     return [
         CheckedTable(
             **row
@@ -76,7 +78,9 @@ def types_without_send(
     conn: psycopg.Connection[Any], publications: Sequence[str]
 ) -> list[WithoutSend]:
     """Reads the published columns whose values have no binary form."""
-    rows = records(conn, for_version(conn, _WITHOUT_SEND), {"publications": list(publications)})
+    rows = records(
+        conn, for_version(conn, _WITHOUT_SEND), {"publications": list(publications)}
+    )
     return [WithoutSend(**row) for row in rows]
 
 
