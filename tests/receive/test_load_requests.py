@@ -276,7 +276,7 @@ def test_tables_that_cannot_be_copied_do_not_stop_the_others(
     wanted = [f"public.{it}" for it in [*several, "gone"]]
     try:
         walrow.load(None if names == "all" else wanted, log=filled.log, wait=False)
-        filled.receive_all(dsn=f"{filled.dsn} user=reader")
+        filled.receive_all(dsn=f"{filled.dsn} user=reader", code=5)
         refused = walrow._log.requests.failures(filled.log)
         expected = {"public.n1", "public.n2"}
         expected |= {"public.gone"} if names == "some" else set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import walrow
 from servers.embedded import EmbeddedServer
 from servers.loads import loads
-from servers.receiving import Feed, drop_if_there, execute
+from servers.receiving import Feed, drop_if_there, execute, run_walrow
 from walrow._log.requests import request
 from walrow.log import PendingLoad
 
@@ -200,6 +201,10 @@ def test_a_server_with_other_positions_in_sql(
             receive()
             assert walrow.Log(log).state("t").to_pyarrow().num_rows == 1
             assert {(it.lag_bytes, it.kept_bytes) for it in seen} == {(None, None)}
+            shown = run_walrow("slot", "list", "--json", "--dsn", dsn).stdout
+            kept = {json.loads(line)["kept_bytes"] for line in shown.splitlines()}
+            assert kept == {None}
+            assert "unknown" in run_walrow("slot", "list", "--dsn", dsn).stdout
             execute(dsn, "ALTER TABLE t ALTER c TYPE int USING c + 1")
             receive()
             with pytest.raises(walrow.errors.LogError, match="rewritten"):

@@ -561,11 +561,13 @@ class Life:
 
     def _culprits(self) -> load.Culprits:
         """A table of a first load that has broken it, if that is known, or all that are left."""
-        if not isinstance(self._request, load.First) or self.rng.random() < 0.5:
+        # Other worlds go on as without it.
+        rng = random.Random(self._copies)  # noqa: S311
+        if not isinstance(self._request, load.First) or rng.random() < 0.5:
             return load.NO_CULPRITS
         left = [it for it in ("a", "b", "c") if it not in self._request.apart]
         assert left, "a load of no table"
-        count = self.rng.randrange(1, len(left) + 1)
+        count = rng.randrange(1, len(left) + 1)
         return load.Culprits(dict.fromkeys(left[:count], "no"), left[count:])
 
     def _makeslot(self, action: load.MakeSlot) -> None:

@@ -31,7 +31,8 @@ class Slot(Result):
         failover: Whether it is copied to standbys. From server 17.
         restart_lsn: The oldest WAL that it keeps. None if it keeps none.
         confirmed_flush: The position that its client has confirmed.
-        kept_bytes: The size of the WAL that it keeps. None if it keeps none.
+        kept_bytes: The size of the WAL that it keeps, if the server's SQL functions return the LSNs
+            of its stream. None if it keeps none.
         wal_status: `reserved` or `extended` if the WAL is there, `unreserved` if it
             will be removed soon, `lost` if some is gone and the slot is useless.
         safe_wal_size: The bytes of WAL that can be written before the slot may be lost.

@@ -586,22 +586,22 @@ class LoadDecisions:
         is_beginning = isinstance(self.state, Beginning)
         is_busy, failed = self._is_busy(failure), attempt.failed + 1
         may_pass = self._may_pass(failure) and (failed < ATTEMPTS or not is_busy)
-        actions: list[Action | Wish] = [StopCopies(), GiveUp(attempt.number)]
+        left: list[Action | Wish] = [StopCopies(), GiveUp(attempt.number)]
         if is_beginning and may_pass and is_busy:
             # Somebody else had a table for a moment.
             due = now + _RETRY_SECONDS * failed
             self.state = Wanted(self._attempt(first, failed), due)
-            return [*actions, Note(f"the first load begins again: {failure}")]
+            return [*left, Note(f"the first load begins again: {failure}")]
         if culprits.refused and culprits.others and (is_busy or not may_pass):
             self._first = First({**first.apart, **culprits.refused})
             text = f"the first load begins again without {', '.join(culprits.refused)}"
             failure = ConnectionLostError(f"{text}: {failure}")
             if is_beginning:
                 self.state = Wanted(self._attempt(self._first), now)
-                return [*actions, Note(str(failure))]
+                return [*left, Note(str(failure))]
         self.state = Nothing()
         # Without a place in the log, its slot is dropped by the next attempt.
-        return [*(actions if is_beginning else actions[:1]), Fail(failure)]
+        return [*(left if is_beginning else left[:1]), Fail(failure)]
 
     def _conclude(
         self, attempt: Attempt, failure: str | None, culprits: Culprits = NO_CULPRITS

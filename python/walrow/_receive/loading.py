@@ -389,6 +389,8 @@ class TableLoad:
         moved += [it.name for it in self.tables if not entries.issuperset(it.memberships)]
         if moved:
             text = "was altered, truncated or published while the load began"
+            self._moved = {it: f"{it} {text}" for it in moved}
+            text = f"a table {text}"
             raise ReplicationError(text, sqlstate=SERIALIZATION_FAILURE)
         now.close()
         self._pieces.extend(pieces_of(self.tables))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import click
 
 from walrow import postgres
 from walrow._postgres.connecting import without_timeouts
+from walrow._postgres.slot_positions import has_other_positions
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT, Commands, as_json
 from walrow.cli.connection import connected, connected_for_replication, dsn
 from walrow.cli.terminal import print_json, say
-from walrow.errors import OptionError
+from walrow.errors import OptionError, ReplicationError
 
 _json = as_json("Print one JSON object per slot.")
 
@@ -33,15 +36,25 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
     With --json, each line contains name, kind, plugin, database, active_pid,
     active_application, temporary, two_phase, failover, restart_lsn, confirmed_flush,
     kept_bytes, wal_status, safe_wal_size, inactive_since, invalidation_reason and
-    conflict. A field that the server's version does not have is null.
+    conflict. A field that the server's version does not have is null. So is kept_bytes if
+    the server's SQL functions return other LSNs than its stream has.
     """
     with connected(dsn) as conn:
         found = postgres.slots(conn)
+    is_other = False
+    # A role that may not replicate cannot compare them.
+    with (
+        contextlib.suppress(ReplicationError),
+        connected(dsn, replication="database") as conn,
+    ):
+        is_other = has_other_positions(conn)
+    unknown = {"kept_bytes": None} if is_other else {}
     if as_json:
         for each in found:
-            print_json(each.to_dict())
+            print_json(each.to_dict() | unknown)
     else:
-        grid.show(_HEADS, map(_row, found), numbers=_NUMBERS)
+        rows = [_row(each, is_other=is_other) for each in found]
+        grid.show(_HEADS, rows, numbers=_NUMBERS)
 
 
 @slot.command()
@@ -144,7 +157,7 @@ _HEADS = [
 _NUMBERS = {4, 5}
 
 
-def _row(slot: postgres.Slot) -> list[str]:
+def _row(slot: postgres.Slot, *, is_other: bool) -> list[str]:
     reason = f" ({slot.invalidation_reason})" if slot.invalidation_reason else ""
     options = ("temporary", "two_phase", "failover")
     return [
@@ -152,7 +165,7 @@ def _row(slot: postgres.Slot) -> list[str]:
         slot.plugin or slot.kind,
         slot.database or "",
         f"{slot.wal_status or 'unused'}{reason}",
-        _size(slot.kept_bytes),
+        "unknown" if is_other else _size(slot.kept_bytes),
         _size(slot.safe_wal_size),
         "" if slot.confirmed_flush is None else str(slot.confirmed_flush),
         _client(slot),
