@@ -27,6 +27,7 @@ from walrow._log.told import (
     Rewritten,
     TableTold,
     Told,
+    TypeTold,
     told_by,
 )
 from walrow._lsn import Lsn
@@ -226,6 +227,197 @@ def test_a_publication_is_exact_only_with_each_of_its_messages(
     # No look follows that could find the rest.
     heard = Heard(sent, Lsn(12), is_last=True)
     assert after_messages(record, heard)[0].marks
+
+
+@pytest.mark.parametrize("number", range(len(CHAIN)))
+def test_a_chain_with_a_doubtful_message_is_not_exact(number: int) -> None:
+    """Each of them may be one of a savepoint that was rolled back."""
+    sent = [
+        Message(Lsn(20), xid, place != number, it)
+        for place, (xid, it) in enumerate(CHAIN)
+    ]
+    assert codes(looked(TABLE, AGAIN), sent)[0] == [Why.PUBLISHES.value]
+
+
+def test_a_publication_that_had_other_options_is_not_exact() -> None:
+    """The last message alone has them: the look after it may be older."""
+    other = (703, FULL._replace(xmin="703", options="less"))
+    sent = [Message(Lsn(20), xid, True, it) for xid, it in [*CHAIN[:5], other]]
+    assert Why.PUBLISHES.value in codes(looked(TABLE, AGAIN), sent)[0]
+
+
+@pytest.mark.parametrize(
+    ("lsn", "expected"), [(15, []), (16, [True]), (23, [True]), (24, []), (25, [])]
+)
+def test_the_bounds_of_the_messages_of_a_look(lsn: int, expected: list[bool]) -> None:
+    """The looks were made while the log ended at 16 and at 24."""
+    record = looked(TABLE, ALTERED)
+    assert record.told is not None
+    sent = [Message(Lsn(lsn), 701, True, RENAMED)]
+    after, _ = after_messages(record, Heard(sent, Lsn(40)))
+    assert [mark.is_open for mark in after.marks.get(20, ())] == expected
+
+
+def test_the_bounds_of_a_message_after_the_last_look() -> None:
+    """At the end, the log has waited for the last look: a later message is read, too."""
+    record = looked(TABLE, ALTERED)
+    excepted = RENAMED._replace(columns=[], publications=[])
+    for lsn, is_last, expected in [
+        (24, True, 1),
+        (39, True, 1),
+        (40, True, 0),
+        (24, False, 0),
+    ]:
+        sent = [Message(Lsn(lsn), 701, True, excepted)]
+        heard = Heard(sent, Lsn(40), is_last=is_last, has_exceptions=True)
+        after, _ = after_messages(record, heard)
+        assert len(after.marks.get(20, ())) == expected, lsn
+
+
+def test_what_is_not_read_yet_waits_for_the_log() -> None:
+    """A change without a message is told once the log has passed the look, also at the end."""
+    wider = ALTERED._replace(
+        columns=[*TABLE.columns, PublishedColumn(2, "v", 25, -1, False, None, False, 2)]
+    )
+    record = looked(TABLE, wider)
+    for end, is_last, is_over in [
+        (23, False, False),
+        (23, True, False),
+        (24, False, True),
+    ]:
+        after, silent = after_messages(record, Heard([], Lsn(end), is_last=is_last))
+        assert silent == [20] * is_over
+        assert after.told is not None
+        assert bool(after.told.moved) is not is_over
+    # The publication's messages may be behind: it is not known at the end.
+    after, silent = after_messages(
+        looked(TABLE, AGAIN), Heard([], Lsn(12), is_last=True)
+    )
+    assert (len(after.marks[20]), silent) == (1, [])
+
+
+def test_a_message_of_a_load_itself_counts() -> None:
+    """Messages from the place of a load on are later than its rows."""
+    loaded = after_load(looked(TABLE, ALTERED), [ALTERED], Lsn(20))
+    assert codes(loaded, told(RENAMED))[0] == [Why.RENAMED.value]
+    loaded = after_load(looked(TABLE, ALTERED), [ALTERED], Lsn(21))
+    assert codes(loaded, told(RENAMED))[0] == []
+
+
+def with_options(*options: str) -> Published:
+    """The record after looks at a table whose publication had these options."""
+    return looked(
+        *(
+            TABLE._replace(
+                stamp=str(number),
+                memberships=[
+                    Membership(f"{PUBLICATION} all", f"70{number} {it}", "iudt")
+                ],
+            )
+            for number, it in enumerate(options)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [("a", []), ("b", []), ("c", [Why.PUBLISHES.value])],
+)
+def test_options_between_looks(option: str, expected: list[str]) -> None:
+    """Both looks know theirs."""
+    message = PublicationTold(PUBLICATION, "9", option)
+    record = with_options("a", "b")._replace(marks={})
+    assert codes(record, told(message))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [("x", []), ("y", []), ("z", [Why.TYPE.value]), (None, [])],
+)
+def test_definitions_between_looks(definition: str | None, expected: list[str]) -> None:
+    """A definition that the look before did not have is a new one."""
+    then = TABLE._replace(definitions={"attribute 1.1": "x"})
+    later = ALTERED._replace(definitions={"attribute 1.1": "y", "attribute 1.2": "n"})
+    record = looked(then, later)
+    record = record._replace(marks={})
+    given = (
+        {"attribute 1.2": "m"} if definition is None else {"attribute 1.1": definition}
+    )
+    assert codes(record, told(TypeTold(given)))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "expected"),
+    [
+        ("id", 23, []),
+        ("it", 20, []),
+        ("x", 23, [Why.RENAMED.value]),
+        ("id", 25, [Why.RETYPED.value]),
+    ],
+)
+def test_columns_between_looks(name: str, type_: int, expected: list[str]) -> None:
+    """Both looks know theirs. A column that one of them lacks is compared by the look."""
+    later = ALTERED._replace(
+        columns=[TABLE.columns[0]._replace(quoted="it", type_oid=20)]
+    )
+    record = looked(TABLE, later)._replace(marks={})
+    columns = [ColumnTold(1, name, type_, -1), ColumnTold(2, "z", 16, -1)]
+    assert codes(record, told(RENAMED._replace(columns=columns)))[0] == expected
+
+
+def test_a_column_that_one_look_lacks_is_not_compared() -> None:
+    second = PublishedColumn(2, "v", 25, -1, False, None, False, 2)
+    wider = TABLE._replace(columns=[*TABLE.columns, second])
+    columns = [ColumnTold(1, "id", 23, -1), ColumnTold(2, "other", 25, -1)]
+    message = RENAMED._replace(columns=columns)
+    for both in [(TABLE, wider._replace(stamp="2")), (wider, ALTERED)]:
+        assert codes(looked(*both)._replace(marks={}), told(message))[0] == []
+
+
+#: The table has no file of its own, and had one partition.
+ROOT = TABLE._replace(parts=[TABLE.parts[0]._replace(oid=21)])
+
+
+def seen_up_to(oid: int) -> Published:
+    """The record after looks that have seen tables with OIDs up to this one."""
+    record = looked(ROOT, ROOT)
+    assert record.told is not None
+    return record._replace(told=record.told._replace(oids=[oid, 100]))
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"), [(21, []), (50, []), (51, [Why.PARTITIONS.value])]
+)
+def test_a_partition_that_came_after_a_look(part: int, expected: list[str]) -> None:
+    """Its OID is greater than all at the look: 50 was the greatest."""
+    record = seen_up_to(50)
+    root = TableTold(20, True, [], [], [21, part], [PUBLICATION])
+    leaf = TableTold(part, False, [], [20], [], [])
+    for message in (root, leaf):
+        assert codes(record, told(message)) == (expected, [])
+    # It has rows of its own tables only if it is partitioned, and is one only if it is not.
+    children = root._replace(is_partitioned=False)
+    assert codes(record, told(children)) == ([], [])
+    between = leaf._replace(is_partitioned=True)
+    assert codes(record, told(between)) == ([], [])
+
+
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("moved", [None, [50], [51]])
+def test_an_unpublished_table_that_moved_may_have_been_a_partition(
+    moved: list[int] | None, others: int
+) -> None:
+    """A new process knows only the sum of their stamps."""
+    record = seen_up_to(100)
+    at = Lsn(32)
+    look = Look(
+        [ROOT], ["p"], at, at, moved, last_oid=100, trigger="stamp", others=others
+    )
+    after = after_look(record, look)
+    message = Message(Lsn(26), 701, True, TableTold(50, False, [], [20], [], []))
+    found, _ = after_messages(after, Heard([message], at))
+    is_seen = moved == [50] or (moved is None and others == 1)
+    assert bool(found.marks) is is_seen
 
 
 def test_the_record_keeps_what_it_waits_for(tmp_path: Path) -> None:
