@@ -274,6 +274,23 @@ def test_the_bounds_of_a_message_after_the_last_look() -> None:
         assert len(after.marks.get(20, ())) == expected, lsn
 
 
+def test_the_look_at_the_end_has_seen_what_came_before_it() -> None:
+    record = looked(TABLE, ALTERED)
+    for lsn, expected in [(23, 1), (24, 0)]:
+        heard = Heard([Message(Lsn(lsn), 701, True, RENAMED)], Lsn(40), is_last=True)
+        assert len(after_messages(record, heard)[0].marks.get(20, ())) == expected
+
+
+def test_messages_are_read_from_a_place_on() -> None:
+    record = looked(TABLE, TABLE)
+    assert record.told is not None
+    excepted = RENAMED._replace(columns=[], publications=[])
+    for lsn, expected in [(record.told.place - 1, 0), (record.told.place, 1)]:
+        sent = [Message(Lsn(lsn), 701, True, excepted)]
+        heard = Heard(sent, Lsn(40), has_exceptions=True)
+        assert len(after_messages(record, heard)[0].marks.get(20, ())) == expected
+
+
 def test_what_is_not_read_yet_waits_for_the_log() -> None:
     """A change without a message is told once the log has passed the look, also at the end."""
     wider = ALTERED._replace(
