@@ -170,7 +170,7 @@ def test_a_change_without_a_message_is_said() -> None:
 
 
 FULL = PublicationTold(PUBLICATION, "701", "{}")
-CHAIN = [
+CHAIN: list[tuple[int, Told]] = [
     (701, Before({PUBLICATION: "700"})),
     (701, FULL),
     (702, Before({PUBLICATION: "701"})),

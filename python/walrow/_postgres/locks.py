@@ -11,13 +11,7 @@ import psycopg
 def locks_on(
     conn: psycopg.Connection[Any], tables: Sequence[int], modes: Sequence[str]
 ) -> dict[int, str]:
-    """Says who else has locks on tables, or waits for them, by the table's OID.
-
-    Args:
-        conn: A connection with autocommit.
-        tables: The OIDs of the tables.
-        modes: The modes of the locks.
-    """
+    """Says who else has locks of these modes on tables, or waits for them, by the table's OID."""
     found: dict[int, list[str]] = {}
     for oid, table, pid, client, has in conn.execute(_ON, [list(tables), list(modes)]):
         name = f" ({client})" if client else ""

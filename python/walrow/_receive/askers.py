@@ -44,7 +44,7 @@ class Asker:
     ) -> None:
         """Stores the arguments: `connect` opens a connection in autocommit mode."""
         self._connect = connect
-        self._worker = asking_thread(name, self._hang_up)
+        self._worker = Worker(name, self._hang_up)
         self._conn: psycopg.Connection[Any] | None = None
         self._opened = 0.0
         self._is_old = False
@@ -122,11 +122,6 @@ class Asker:
         conn, self._conn = self._conn, None
         if conn is not None:
             conn.close()
-
-
-def asking_thread(name: str, at_end: Callable[[], None] | None = None) -> Worker:
-    """A thread that asks a server or touches files, beside the stream."""
-    return Worker(name, at_end)
 
 
 def read_catalog(

@@ -122,9 +122,7 @@ class Completeness:
         """Records that any table may lack rows, before the slot is made that a log begins with."""
         write_published(self._log, Published({}, Lsn(0), []))
         with contextlib.suppress(Error), connect_for_sql(self._given) as conn:
-            conn.execute("SET lock_timeout = '2s'")
-            names = self._publications
-            tables = published.published_tables(conn, names)
+            tables = published.published_tables(conn, self._publications)
             self._entries = published.entries_of(tables)
 
     def begin(self, snapshot: str, start: Lsn) -> None:

@@ -30,7 +30,6 @@ from walrow._postgres.slot_positions import has_other_positions
 from walrow._postgres.slots import slots
 from walrow._postgres.temporary_publication import create_if_missing, named
 from walrow._postgres.waiting import Waiting
-from walrow._receive.askers import asking_thread
 from walrow._receive.events import (
     Check,
     Checked,
@@ -44,6 +43,7 @@ from walrow._receive.events import (
 from walrow._receive.goal import Goal
 from walrow._receive.resuming import SlotFound, SlotStart, XidStatus
 from walrow._receive.same_server import Last, full_xid
+from walrow._workers import Worker
 from walrow.errors import ConnectionLostError, OptionError, ReplicationError
 from walrow.typing import TableName
 
@@ -79,7 +79,7 @@ class Connector:
         """Stores the arguments: `heard` is called when the server has answered in a long step."""
         self._server, self._slot = server, server.slot
         self._wakeup, self._heard = wakeup, heard
-        self._thread = asking_thread("walrow-connect", self._close)
+        self._thread = Worker("walrow-connect", self._close)
         self._stream: ReplicationStream | None = None
         #: Whether the server's SQL functions return other LSNs than its stream has.
         self._has_other_positions = False

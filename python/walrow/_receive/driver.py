@@ -29,7 +29,7 @@ from walrow._postgres.failures import deserves_reconnect
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.stream_options import is_streamed
 from walrow._receive import events, load
-from walrow._receive.askers import Asker, asking_thread, read_catalog
+from walrow._receive.askers import Asker, read_catalog
 from walrow._receive.completeness import Completeness
 from walrow._receive.connector import Connector, Server, slot_now
 from walrow._receive.core import Core, Limits, Over
@@ -50,6 +50,7 @@ from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
 from walrow._results import counted
 from walrow._waiting import StopEvent, Waiter
+from walrow._workers import Worker
 from walrow.errors import ConnectionLostError, Error, LogError
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Driver:
         self._waiter = Waiter()
         self._connections = OpenConnections()
         #: The thread that touches the log's files beside its writer.
-        self._files = asking_thread("walrow-files")
+        self._files = Worker("walrow-files")
         self._asker = Asker(self._connect_to_ask, "walrow-asker")
         self._log_thread = LogThread(self._tell)
         self._connector: Connector | None = None
@@ -131,7 +132,7 @@ class Driver:
         keeper = None
         if options.retain is not None or segment_size is not None:
             keeper = Keeper(self._log, options.retain, segment_size)
-        self._upkeep = Upkeep(keeper, asking_thread("walrow-upkeep"))
+        self._upkeep = Upkeep(keeper, Worker("walrow-upkeep"))
         self._reports = Reports(
             options.status, Watch(self._asker, self._slot), _REPORT_SECONDS
         )
@@ -329,7 +330,7 @@ class Driver:
                 recorded = self._files.do(partial(stop, self._log, reason))
                 self._answer(recorded, events.StopRecorded, _not_recorded)
             case events.DropSlot():
-                dropper = asking_thread("walrow-connect")
+                dropper = Worker("walrow-connect")
                 dropped = dropper.do(self._drop_slot)
                 dropper.close()
                 self._answer(dropped, events.SlotDropped, events.SlotDropped)
