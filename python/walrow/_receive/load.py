@@ -41,18 +41,14 @@ NO_CULPRITS = Culprits({}, ())
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The load that a log begins with, instead of a request.
-
-    Attributes:
-        apart: Why tables are left out, which have broken an earlier attempt, by name.
-    """
+    """The load that a log begins with, and why tables are `apart` that have broken it, by name."""
 
     apart: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt at a load."""
+    """An attempt at a load, after others that have failed. At `look`, it may be unwanted."""
 
     number: int
     request: LoadRequest | First
@@ -100,7 +96,7 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Its slot is created, and its place in the log is reserved."""
+    """Its slot is created, and its place is reserved. Its slot `waits` while it is blocked."""
 
     attempt: Attempt
     step: Step = Step.OPENING
@@ -139,7 +135,7 @@ State = Nothing | Unsure | Wanted | Beginning | Copying | Placing | Recording
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """The facts about the log."""
+    """The facts about the log: the loads without a place, and whether it takes and appends changes."""
 
     in_log: int
     is_compared: bool

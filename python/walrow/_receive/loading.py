@@ -381,7 +381,9 @@ class TableLoad:
         later = published_tables(now, self._publications)
         moved = altered(self.tables, later)
         # An open transaction may have rows from before an entry that came with the slot.
-        moved += [it.name for it in self.tables if not entries.issuperset(it.memberships)]
+        moved += [
+            it.name for it in self.tables if not entries.issuperset(it.memberships)
+        ]
         if moved:
             text = "was altered, truncated or published while the load began"
             self._moved = {it: f"{it} {text}" for it in moved}
