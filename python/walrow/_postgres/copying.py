@@ -141,15 +141,7 @@ def copy(
     waiter: Waiter,
     is_stopped: Callable[[], bool],
 ) -> None:
-    """Copies a piece.
-
-    Args:
-        conn: A connection in the transaction of the snapshot.
-        piece: The piece.
-        binary: Whether values come in binary.
-        take: Gets whole rows, about 1 MiB at once.
-        waiter: The waiter of this thread. A stop wakes it.
-        is_stopped: Whether to give up.
+    """Copies a piece. `take` gets whole rows, about 1 MiB at once. A stop wakes the `waiter`.
 
     Raises:
         ReplicationError: The server refused it, or the connection broke.

@@ -63,15 +63,7 @@ if TYPE_CHECKING:
     from walrow._receive.load import Event
 
     #: Takes all published tables, the OIDs of those that the load lacks, its LSN, and its names.
-    Lacks = Callable[
-        [
-            Sequence[PublishedTable],
-            Collection[int],
-            Lsn,
-            Mapping[str, Mapping[str, int]],
-        ],
-        None,
-    ]
+    Lacks = Callable[..., None]
 
 
 class TableLoad:
