@@ -52,14 +52,9 @@ class Asker:
         self._is_closed = False
 
     def ask(self, question: Callable[[psycopg.Connection[Any]], T]) -> Future[T]:
-        """Asks a question, after the earlier ones.
+        """Asks a question, after the earlier ones. An error of psycopg becomes a ReplicationError.
 
-        Args:
-            question: Asks over the connection. It may be called twice, if the server has ended
-                the connection.
-
-        Returns:
-            The answer. An error of psycopg becomes a ReplicationError.
+        The question is called again if the server has ended the connection.
         """
         answer = self._worker.do(partial(self._answer, question))
         if answer.cancelled():
@@ -136,12 +131,9 @@ def read_catalog(
     given: dict[str, Any],
     publications: Sequence[str],
 ) -> Catalog:
-    """Reads the catalog for publications, and waits for locks only shortly.
+    """Reads the catalog for publications, and waits for locks only shortly: an error says who has one.
 
-    `given` are the parameters of another connection, which asks who has a lock.
-
-    Raises:
-        ReplicationError: It cannot be read. If somebody has a lock, it says who.
+    `given` are the parameters of another connection, which asks that.
     """
     failed = "the catalog cannot be read"
     try:

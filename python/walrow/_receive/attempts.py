@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 class Attempt(NamedTuple):
-    """Another attempt.
-
-    Attributes:
-        state: The receiver's state until then.
-        pause: The seconds until then.
-        note: The reason, and from the first minute on, for how long it waits.
-    """
+    """Another attempt after `pause` seconds. From the first minute on, `note` says how long it waits."""
 
     state: Literal["connecting", "degraded"]
     pause: float

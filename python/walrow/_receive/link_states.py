@@ -95,16 +95,7 @@ State = Away | Preparing | Opening | Settling | Streams | Judging | Stopping | E
 
 
 class Wishes(NamedTuple):
-    """The options of a receiver's caller.
-
-    Attributes:
-        slot: The slot.
-        publications: The publications.
-        tables: The tables of a publication that is created.
-        stream_options: The options of the stream.
-        way_out: Advice for a log whose server is another server.
-        wanted: The wanted members of `Want`.
-    """
+    """The options of a receiver's caller. `way_out` is advice for a log of another server."""
 
     slot: str
     publications: Sequence[str]

@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 
 
 class LogThread:
-    """The thread of a log. Each answer has the log's state.
-
-    Attributes:
-        loads: The loads that have begun, by their number.
-    """
+    """The thread of a log. Each answer has the log's state. `loads` have begun, by their number."""
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
         self._tell = tell

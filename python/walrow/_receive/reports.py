@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 
 
 class Seen(NamedTuple):
-    """The facts about a log in a report.
+    """The facts about a log in a report. `trouble` may pass.
 
-    Attributes:
-        position: Up to where everything is durable.
-        counts: Counts of its changes.
-        load: How far a load is.
-        trouble: A problem that may pass, in words.
-        is_end_known: Whether the server's end of WAL can be compared with the position.
+    With `is_end_known`, the server's end of WAL can be compared with the position.
     """
 
     position: Lsn
@@ -43,13 +38,7 @@ class Reports:
     def __init__(
         self, status: Callable[[Status], None] | None, watch: Watch, seconds: float
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            status: Is called with each report.
-            watch: Knows the server's end of WAL.
-            seconds: The time between two reports.
-        """
+        """Stores the arguments: `seconds` are between two reports."""
         self._status = status
         self._watch = watch
         self._seconds = seconds
@@ -108,12 +97,9 @@ class Reports:
 def lag_seconds(
     micros: int | None, lag: int | None, behind: float = math.inf
 ) -> float | None:
-    """How many seconds a log may be behind its server.
+    """How many seconds a log is behind its server at most, from its last commit and the lag in bytes.
 
-    Args:
-        micros: The last commit, in microseconds since 1970.
-        lag: The lag in bytes.
-        behind: The seconds since there was no lag in bytes. An idle server writes WAL, too.
+    `behind` counts since there was none: an idle server writes WAL, too.
     """
     if lag == 0:
         return 0.0
