@@ -118,11 +118,7 @@ def _text(value: object) -> str:
 def _refuse_other_keys(
     log: LogDirectory, table: int, keys: list[dict[str, str]]
 ) -> None:
-    """Refuses keys that find only some changes of a row: old images have the replica identity only.
-
-    Raises:
-        SchemaError: A row would lose only some of its changes.
-    """
+    """Refuses keys that find only some changes of a row: old images have the replica identity only."""
     import pyarrow.compute as pc
 
     erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {

@@ -95,11 +95,7 @@ def resolve(
     name: TableName,
     at: Lsn,
 ) -> LogTable:
-    """The table that has a name at a position. `tables` includes published ones without a change.
-
-    Raises:
-        SchemaError: No table has it, or it is not known which one.
-    """
+    """The table that has a name at a position. `tables` includes published ones without a change."""
     end = log._log.end
     if isinstance(name, int) or at >= min(
         end, end if record.tables is None else record.position
@@ -210,11 +206,7 @@ def _claims(
 
 
 def _one(name: TableName, owners: Mapping[_Pair, Collection[int]]) -> int | None:
-    """The OID of the one table among the owners of a name, if there is one.
-
-    Raises:
-        SchemaError: There are several.
-    """
+    """The OID of the one table among the owners of a name, if there is one. Several are an error."""
     owners = {
         pair: its for pair, its in owners.items() if ".".join(pair) == name
     } or owners

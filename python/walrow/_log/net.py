@@ -58,11 +58,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def of(cls, start: object) -> Checkpoint | None:
-        """Reads one. None for an LSN.
-
-        Raises:
-            OptionError: It is damaged.
-        """
+        """Reads one. None for an LSN. A damaged one is an error."""
         if not isinstance(start, str) or not start.startswith("{"):
             return None
         try:
@@ -272,11 +268,7 @@ class Net:
 
 
 class Chunks:
-    """The stream of a net, for a decoder, and its tally.
-
-    Attributes:
-        known: The tally. None before they were read.
-    """
+    """The stream of a net, for a decoder, and its tally, which is None before it was read."""
 
     def __init__(self, rows: LogRows, check: Callable[[], None]) -> None:
         self._rows = rows

@@ -36,14 +36,7 @@ class NetRules(NamedTuple):
     allow: Collection[str]
 
     def check(self) -> frozenset[str]:
-        """Refuses wrong words.
-
-        Returns:
-            The codes that the caller accepts.
-
-        Raises:
-            OptionError: There is one.
-        """
+        """Refuses wrong words, and returns the codes that the caller accepts."""
         for name, kind in _WORDS.items():
             value = getattr(self, name)
             if value not in get_args(kind):
@@ -150,11 +143,7 @@ def net_of(
 
 
 def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:
-    """The metadata columns, and the table's columns in a schema. A schema chooses both.
-
-    Raises:
-        OptionError: Options are invalid, or the schema lacks one.
-    """
+    """The metadata columns, and the table's columns in a schema. A schema chooses both."""
     metadata = METADATA if options.get("schema") is None else EVERY_METADATA
     # Checks the options before anything is read.
     schema = Decoder(table=0, metadata=metadata, **options).schema
@@ -172,12 +161,7 @@ def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:
 def _span(
     log: LogDirectory, start: Lsn | int | str | None, end: At | None
 ) -> tuple[Lsn, Lsn]:
-    """Where the range begins and ends.
-
-    Raises:
-        OptionError: They are no LSNs and no times, or the end is before the start.
-        ApplyError: The log ends before the start.
-    """
+    """Where the range begins and ends. An ApplyError if the log ends before the start."""
     first = Lsn(0) if start is None else _lsn("start", start)
     log_end = log.end
     last = log_end if end is None else log.lsn_of(end, "end")

@@ -99,11 +99,7 @@ class LogReader:
 
 
 def reader_name(name: Any) -> str:
-    """The name of a reader. The log checks its length and its characters.
-
-    Raises:
-        TypeError: It is no text.
-    """
+    """The name of a reader. The log checks its length and its characters."""
     if not isinstance(name, str):
         text = f"the name of a reader is a text, such as 'nightly', not {type(name).__name__}"
         raise TypeError(text)

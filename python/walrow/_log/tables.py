@@ -55,14 +55,11 @@ def between(log: OpenedLog, table: LogTable, start: int, end: int) -> LogTable:
 def keys_of(
     log: OpenedLog, table: LogTable, keys: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """The columns that identify a row.
+    """The columns that identify a row. A SchemaError if there are none, or old images lack one.
 
-    The caller gives them, or they are the columns of the replica identity. Under REPLICA
-    IDENTITY FULL, the log has recorded the primary key. A key that came after the last change
-    was seen by the receiver's last look.
-
-    Raises:
-        SchemaError: The table has no key, or old images lack a column of it.
+    The caller gives them, or they are the columns of the replica identity. Under REPLICA IDENTITY
+    FULL, the log has recorded the primary key. A key that came after the last change was seen by
+    the receiver's last look.
     """
     if not table.versions:
         late = keys or _late_key(log, table)
