@@ -18,13 +18,7 @@ from walrow.errors import ConnectionLostError, Error
 
 
 class Piece(NamedTuple):
-    """The part of a table that one COPY reads.
-
-    Attributes:
-        table: The number of its table.
-        query: The query.
-        pages: How large it is.
-    """
+    """The part of a table that one COPY reads: about so many pages. `table` is its number."""
 
     table: int
     query: str
@@ -36,12 +30,9 @@ def lock(
 ) -> None:
     """Keeps tables from being truncated, rewritten or altered while they are copied.
 
-    A snapshot does not protect from that: a table that was truncated is empty for older
-    snapshots, too. All connections lock at the same time: if somebody waited for the lock
-    of the first one, the second one would wait for them.
-
-    Raises:
-        ReplicationError: Somebody has a table locked, or it does not exist any more.
+    A snapshot does not protect from that: a table that was truncated is empty for older snapshots,
+    too. All connections lock at the same time: if somebody waited for the lock of the first one,
+    the second one would wait for them.
     """
     quoted = dict.fromkeys(part.quoted for table in tables for part in table.parts)
     if not quoted:
@@ -140,19 +131,9 @@ def copy(
     waiter: Waiter,
     is_stopped: Callable[[], bool],
 ) -> None:
-    """Copies a piece.
+    """Copies a piece in the transaction of the snapshot. It raises `Stopped` if it was given up.
 
-    Args:
-        conn: A connection in the transaction of the snapshot.
-        piece: The piece.
-        binary: Whether values come in binary.
-        take: Gets whole rows, about 1 MiB at once.
-        waiter: The waiter of this thread. A stop wakes it.
-        is_stopped: Whether to give up.
-
-    Raises:
-        ReplicationError: The server refused it, or the connection broke.
-        Stopped: It was given up.
+    `take` gets whole rows, about 1 MiB at once. A stop wakes the `waiter`.
     """
     pgconn = conn.pgconn
     wait = _waits(pgconn, waiter, is_stopped)

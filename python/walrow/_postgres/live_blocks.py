@@ -21,17 +21,10 @@ Until: TypeAlias = Literal["now"] | float | None
 class LiveBlocks:
     """Starts a slot's stream with the first block, and ends it as `until` says.
 
-    An empty block says that nothing more came for now, so that the reader returns the
-    rows that it has.
-
-    Args:
-        stream: A connected stream.
-        start: Starts it.
-        until: `"now"`, seconds or None, as in `changes`.
-        goal: Returns the position of now. It is called with the first block.
-        is_temporary: Whether the slot ends with the stream. Then all changes that
-            arrived are confirmed: no other client needs them.
-        close: Cleans up. It is called at the end, and after an error.
+    An empty block says that nothing more came for now, so that the reader returns the rows that it
+    has. `goal` returns the position of now, and is called with the first block. All that arrived of
+    a temporary slot is confirmed: no other client needs it. `close` is called at the end, and after
+    an error.
     """
 
     def __init__(

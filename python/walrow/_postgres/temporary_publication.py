@@ -59,13 +59,8 @@ def create_publication_for(
 ) -> None:
     """Creates a publication of tables, which are named as in `walrow.read`.
 
-    Rows of partitions come as rows of their root.
-
-    Raises:
-        SchemaError: There is no such table, or several.
-        OptionError: A table has no replica identity. Its updates and deletes would fail
-            on the server while the publication exists.
-        ReplicationError: The server refused it.
+    Rows of partitions come as rows of their root. A table without a replica identity is refused:
+    its updates and deletes would fail on the server while the publication exists.
     """
     chosen: dict[str, int] = {}
     for table, found in resolve(conn, [named(conn, each) for each in tables]):
