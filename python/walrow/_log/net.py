@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, NoReturn, Self
 
+from walrow._core import Batch, LogRows, NetTally, Reader, Rows, Schema
 from walrow._log.items import SourceIdentity
-from walrow._log.net_refusals import as_refusal
+from walrow._log.net_refusals import Range, as_refusal
 from walrow._lsn import Lsn
 from walrow._results import Result, counted, result
-from walrow.errors import LogError, OptionError
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-    from typing import Literal, NoReturn
-
-    from walrow._core import Batch, LogRows, NetTally, Reader, Rows, Schema
-    from walrow._log.net_refusals import Range
-    from walrow.errors import SchemaError
-    from walrow.typing import UnresolvedType
-
+from walrow.errors import LogError, OptionError, SchemaError
+from walrow.typing import UnresolvedType
 
 #: The metadata columns of a net. Others describe a transaction, which a net lacks.
 METADATA = ("change_type", "seq", "key_only", "unsent")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    from walrow._core import LogDirectory
-    from walrow._lsn import Lsn
+from walrow._core import LogDirectory
+from walrow._lsn import Lsn
 
 
 class LogReader:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
 
 from walrow._core import is_keepalives
+from walrow._lsn import Lsn
+from walrow._postgres.replication import ReplicationStream
 from walrow.errors import ConnectionLostError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from walrow._lsn import Lsn
-    from walrow._postgres.replication import ReplicationStream
-
 
 Until: TypeAlias = Literal["now"] | float | None
 

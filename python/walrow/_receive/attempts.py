@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
 from walrow._lsn import Lsn
 from walrow._postgres.failures import (
@@ -13,11 +13,7 @@ from walrow._postgres.failures import (
     pause_after,
 )
 from walrow._receive.disk_states import is_refusal
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from walrow.errors import Error
+from walrow.errors import Error
 
 
 class Attempt(NamedTuple):

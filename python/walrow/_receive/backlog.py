@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from walrow._lsn import Lsn
 from walrow._receive.disk_states import Arrived
-from walrow._receive.orders import Append, NewSession, SetTimeline
-
-if TYPE_CHECKING:
-    from walrow._receive.orders import Order
+from walrow._receive.orders import Append, NewSession, Order, SetTimeline
 
 
 class Backlog:

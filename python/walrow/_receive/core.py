@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from walrow._lsn import Lsn
 from walrow._postgres.failures import UNDEFINED_OBJECT
@@ -30,12 +31,14 @@ from walrow._receive.disk_states import (
 )
 from walrow._receive.events import (
     AbandonLog,
+    Action,
     AskLast,
     BeginFirst,
     BeginSession,
     CatalogAged,
     Confirm,
     DropSlot,
+    Event,
     HangUp,
     LastAnswered,
     LogOpened,
@@ -49,7 +52,9 @@ from walrow._receive.events import (
     StopWanted,
     Ticked,
     TimelineSeen,
+    Wish,
 )
+from walrow._receive.link import Link
 from walrow._receive.link_states import (
     Away,
     Ended,
@@ -60,13 +65,7 @@ from walrow._receive.link_states import (
 )
 from walrow._receive.orders import BeginLoad, Counts, PlanLoad
 from walrow._receive.status import PendingLoad
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._receive.events import Action, Event, Wish
-    from walrow._receive.link import Link
-    from walrow._receive.status import State as Word
+from walrow._receive.status import State as Word
 
 
 @dataclass(frozen=True, slots=True)

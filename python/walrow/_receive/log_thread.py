@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
+from walrow._core import Catalog, LogLoad, LogWriter
 from walrow._receive.askers import first_catalog
 from walrow._receive.disk_states import Did, Refused
-from walrow._receive.events import Failed, LogOpened
+from walrow._receive.events import Event, Failed, LogOpened
 from walrow._receive.orders import (
     Append,
     BeginLoad,
@@ -30,13 +33,6 @@ from walrow._receive.orders import (
 )
 from walrow._receive.same_server import Comparison, Last
 from walrow._workers import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    from walrow._core import Catalog, LogLoad, LogWriter
-    from walrow._receive.events import Event
 
 
 class LogThread:

@@ -6,17 +6,13 @@ import datetime as dt
 import math
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from walrow._receive.status import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from walrow._lsn import Lsn
-    from walrow._receive.orders import Counts
-    from walrow._receive.status import LoadProgress, State
-    from walrow._receive.watch import Watch
+from walrow._lsn import Lsn
+from walrow._receive.orders import Counts
+from walrow._receive.status import LoadProgress, State, Status
+from walrow._receive.watch import Watch
 
 
 class Seen(NamedTuple):

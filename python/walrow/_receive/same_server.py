@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import enum
 import json
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from walrow._log.told import PREFIX
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class Last(NamedTuple):
