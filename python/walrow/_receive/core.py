@@ -310,24 +310,9 @@ class Core:
                 promoted = self._of_link(self.link.promoted(event.timeline), now)
                 self._finish(now)
                 return promoted
-            case (
-                load.Ticked()
-                | load.Found()
-                | load.StillWanted()
-                | load.Unwanted()
-                | load.Opened()
-                | load.Shared()
-                | load.Blocked()
-                | load.Unblocked()
-                | load.Reserved()
-                | load.Copied()
-                | load.Broken()
-                | load.Stopped()
-                | load.Recorded()
-                | load.NotRecorded()
-            ):
-                return self._of_load(self.loads.on(event, now), now)
             case _:
+                if isinstance(event, load.Event):
+                    return self._of_load(self.loads.on(event, now), now)
                 if not isinstance(self.phase, Running):
                     return []
                 return self._of_link(self.link.on(event, self._log, now), now)

@@ -388,17 +388,14 @@ class RequestAll:
 #: The core does these itself.
 Wish = BeginSession | Promote | AbandonLog | BeginFirst | RequestAll
 
-#: The driver does these.
+#: The driver does these over the connection.
+Use = Inspect | Make | Check | StartStream | WatchTimeline | Confirm
+#: All that the driver does.
 Action = (
-    Connect
+    Use
+    | Connect
     | OpenLog
-    | Inspect
-    | Make
-    | Check
-    | StartStream
-    | WatchTimeline
     | LookAtTimeline
-    | Confirm
     | HangUp
     | Leave
     | Judge
