@@ -7,26 +7,22 @@ of the names that got another table.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import add
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from walrow._core import LogDirectory, LogFile
 from walrow._log.items import LogColumn, LogTable, LogVersion
 from walrow._log.left import Ruling, split
 from walrow._log.marks import needs_of
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
-from walrow._sources.logs import is_named
+from walrow._sources.logs import OpenedLog, is_named
 from walrow.errors import SchemaError
+from walrow.typing import TableName
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from walrow._core import LogDirectory, LogFile
-    from walrow._log.published import Published
-    from walrow._sources.logs import OpenedLog
-    from walrow.typing import TableName
-
-    _Pair: TypeAlias = tuple[str, str]
+_Pair: TypeAlias = tuple[str, str]
 
 
 def tables_of(log: LogDirectory, record: Published) -> list[LogTable]:
@@ -117,9 +113,6 @@ def find_table(
     """The table that has a name at the end of a log.
 
     If `takes_ended` and no table has it, the dropped one that had it last.
-
-    Raises:
-        SchemaError: No table has it, or it is not known which one.
     """
     known = {table.oid: table for table in tables}
     oid: int | None

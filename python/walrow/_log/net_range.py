@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
-from walrow._core import Decoder, Reader
-from walrow._log.items import SourceIdentity
+from walrow._core import Decoder, LogDirectory, Reader
+from walrow._log.items import LogTable, SourceIdentity
 from walrow._log.names import owners_at, resolve
 from walrow._log.net import EVERY_METADATA, METADATA, Checkpoint, Chunks, Net
 from walrow._log.net_refusals import Range, allowed, other_source
+from walrow._log.published import Published
 from walrow._log.tables import begin_of, between, keys_of
 from walrow._lsn import Lsn
 from walrow._options import COLUMNS
 from walrow._read.schemas import schema
 from walrow._secrets import brief
+from walrow._sources.logs import OpenedLog
 from walrow.errors import ApplyError, LogError, OptionError, SchemaError
-from walrow.typing import Deletes, NeverSent, Truncates
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from walrow._core import LogDirectory
-    from walrow._log.items import LogTable
-    from walrow._log.published import Published
-    from walrow._sources.logs import OpenedLog
-    from walrow.typing import At, TableName
+from walrow.typing import At, Deletes, NeverSent, TableName, Truncates
 
 
 class NetRules(NamedTuple):

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from walrow._log.items import LogColumn, LogVersion
+from walrow._log.items import LogColumn, LogTable, LogVersion
 from walrow._log.needs import read_record
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
+from walrow._sources.logs import OpenedLog
 from walrow.errors import Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._log.items import LogTable
-    from walrow._log.published import Published
-    from walrow._sources.logs import OpenedLog
-
 
 #: The records of logs, as they were when a key was first looked for in them. They may be large.
 _LOOKS: WeakKeyDictionary[OpenedLog, Published] = WeakKeyDictionary()
