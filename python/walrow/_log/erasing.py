@@ -83,11 +83,7 @@ def erase(
 
 
 def _keys(given: Any) -> list[dict[str, str]]:
-    """The keys, with their values as texts.
-
-    Raises:
-        OptionError: They are no list of mappings, or a value is not a text.
-    """
+    """The keys, with their values as texts."""
     keys = listed(given)
     if keys is None or not all(isinstance(it, Mapping) for it in keys):
         text = "keys must be a list of keys, each with its columns: [{'id': 5}]"

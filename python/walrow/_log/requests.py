@@ -56,11 +56,7 @@ class LoadResult(NamedTuple):
 
 
 def _listed(tables: Any, name: str) -> list[str]:
-    """The tables of a request.
-
-    Raises:
-        OptionError: They are no names, the list is empty, or a part of a name is.
-    """
+    """The tables of a request."""
     names = NAMES.parse(tables, name)
     if not names:
         text = f"{name} is empty: name a table, or leave it out for all tables"
@@ -210,11 +206,7 @@ def _opened(log: str | os.PathLike[str]) -> Path:
 
 
 def _with_schemas(objects: LogObjects, names: list[str] | None) -> list[str] | None:
-    """The names with their schemas, which the receiver's last look knows.
-
-    Raises:
-        OptionError: A name has no schema, and not just one published table has it.
-    """
+    """The names with their schemas. Without one, exactly one published table must have the name."""
     if names is None:
         return None
     record = read_record(lambda it: objects.read(it)[0])

@@ -108,11 +108,7 @@ def connect(
 
 
 def connect_physical(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
-    """Opens a connection for physical replication, which has no database.
-
-    Raises:
-        ReplicationError: The connection failed. Its text is libpq's.
-    """
+    """Opens a connection for physical replication, which has no database."""
     return _open(parameters, "UTF8", replication="true")
 
 
@@ -152,11 +148,8 @@ def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[A
 def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connection[Any]:
     """Opens an ordinary connection with autocommit, which is to be kept for questions.
 
-    They wait neither long nor for locks. No timeout of the server ends it while it is idle.
-    Its `application_name` has the purpose.
-
-    Raises:
-        ReplicationError: The connection failed.
+    They wait neither long nor for locks. No timeout of the server ends it while it is idle. Its
+    `application_name` has the purpose.
     """
     name = _resolved(parameters).get("application_name") or "walrow"
     named = {**parameters, "application_name": f"{name} {purpose}"}

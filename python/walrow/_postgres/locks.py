@@ -26,9 +26,15 @@ def locks_on(conn: psycopg.Connection[Any], tables: Sequence[int]) -> str:
 def waiting_shortly(
     conn: psycopg.Connection[Any], parameters: dict[str, Any], failed: str
 ) -> Iterator[None]:
-    """Reads what a lock on a table delays, and waits for it only shortly, with `LOCK_NOT_AVAILABLE`.
+    """Reads what a lock on a table delays, and waits for it only shortly.
 
-    `parameters` are those of another connection, which asks who has the lock.
+    Args:
+        conn: The connection that reads.
+        parameters: The parameters of another connection, which asks who has the lock.
+        failed: The step that has failed then.
+
+    Raises:
+        ReplicationError: Somebody has a lock. Its SQLSTATE is `LOCK_NOT_AVAILABLE`.
     """
     asking = _Asking(conn.info.backend_pid, parameters)
     try:

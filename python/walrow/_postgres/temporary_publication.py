@@ -24,11 +24,7 @@ from walrow.typing import TableName
 def create_if_missing(
     parameters: dict[str, Any], name: str, tables: Iterable[TableName]
 ) -> None:
-    """Creates a publication of tables on a separate connection, unless it exists.
-
-    Raises:
-        ReplicationError: Also if somebody has one of the tables locked for too long.
-    """
+    """Creates a publication of tables on a separate connection, unless it exists."""
     chosen = list(tables)
     with connect_for_sql({**parameters, "connect_timeout": 5}) as conn:
         conn.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())

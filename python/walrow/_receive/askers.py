@@ -131,9 +131,12 @@ def read_catalog(
     given: dict[str, Any],
     publications: Sequence[str],
 ) -> Catalog:
-    """Reads the catalog for publications, and waits for locks only shortly: an error says who has one.
+    """Reads the catalog for publications, and waits for locks only shortly.
 
-    `given` are the parameters of another connection, which asks that.
+    `given` are the parameters of another connection, which asks who has a lock.
+
+    Raises:
+        ReplicationError: It cannot be read. If somebody has a lock, it says who.
     """
     failed = "the catalog cannot be read"
     try:

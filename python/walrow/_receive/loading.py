@@ -121,9 +121,13 @@ class TableLoad:
     ) -> None:
         """Creates a temporary slot, and shares its snapshot. The answer is `Shared` or `Blocked`.
 
-        Until then, the stream must wait: the place of the load in it is not known. After
-        `longest_pause` seconds, this waits without it until the transactions have ended that the
-        slot waits for.
+        Until then, the stream must wait: the place of the load in it is not known.
+
+        Args:
+            slot: The slot's name.
+            waiting: As for `create_slot`.
+            longest_pause: The seconds that the stream may wait for the slot. After them, this waits
+                without it until the transactions have ended that the slot waits for.
         """
 
         def tick(waits: Waiting) -> None:

@@ -53,8 +53,7 @@ def check_timeline(
 ) -> None:
     """Refuses a server that lacks something of an earlier timeline on which its log was received.
 
-    Raises:
-        ReplicationError: The log has transactions that the server does not have.
+    `history` has the LSN where each earlier timeline ended.
     """
     end = next((lsn for timeline, lsn, _ in history if timeline == before), None)
     if end is not None and end >= durable:
@@ -94,13 +93,9 @@ def check_slot(
     *,
     create: bool,
 ) -> Lsn | None:
-    """Checks that a slot continues where a log ends, at 0 if it is empty.
+    """Refuses a slot that does not continue where a log ends: it is another one, or changes are lost.
 
-    Returns:
-        Up to where it was confirmed. None if it does not exist.
-
-    Raises:
-        ReplicationError: It is another slot, or changes are lost.
+    Returns up to where it was confirmed. None if it does not exist.
     """
     if found is None:
         if create and not durable:
