@@ -131,9 +131,11 @@ def copy(
     waiter: Waiter,
     is_stopped: Callable[[], bool],
 ) -> None:
-    """Copies a piece in the transaction of the snapshot. It raises `Stopped` if it was given up.
+    """Copies a piece. `take` gets whole rows, about 1 MiB at once. A stop wakes the `waiter`.
 
-    `take` gets whole rows, about 1 MiB at once. A stop wakes the `waiter`.
+    Raises:
+        ReplicationError: The server refused it, or the connection broke.
+        Stopped: It was given up.
     """
     pgconn = conn.pgconn
     wait = _waits(pgconn, waiter, is_stopped)

@@ -52,9 +52,14 @@ class Asker:
         self._is_closed = False
 
     def ask(self, question: Callable[[psycopg.Connection[Any]], T]) -> Future[T]:
-        """Asks a question, after the earlier ones. An error of psycopg becomes a ReplicationError.
+        """Asks a question, after the earlier ones.
 
-        The question is called again if the server has ended the connection.
+        Args:
+            question: Asks over the connection. It may be called twice, if the server has ended
+                the connection.
+
+        Returns:
+            The answer. An error of psycopg becomes a ReplicationError.
         """
         answer = self._worker.do(partial(self._answer, question))
         if answer.cancelled():

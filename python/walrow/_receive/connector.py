@@ -30,8 +30,17 @@ from walrow._postgres.slot_positions import has_other_positions
 from walrow._postgres.slots import slots
 from walrow._postgres.temporary_publication import create_if_missing, named
 from walrow._postgres.waiting import Waiting
-from walrow._receive import events
 from walrow._receive.askers import asking_thread
+from walrow._receive.events import (
+    Check,
+    Checked,
+    Found,
+    Heard,
+    Linked,
+    Made,
+    Part,
+    Started,
+)
 from walrow._receive.goal import Goal
 from walrow._receive.resuming import SlotFound, SlotStart, XidStatus
 from walrow._receive.same_server import Last, full_xid
@@ -65,7 +74,7 @@ class Connector:
     """One connection. Its thread closes it, so nobody waits for the end."""
 
     def __init__(
-        self, server: Server, wakeup: int, heard: Callable[[events.Heard], None]
+        self, server: Server, wakeup: int, heard: Callable[[Heard], None]
     ) -> None:
         """Stores the arguments: `heard` is called when the server has answered in a long step."""
         self._server, self._slot = server, server.slot
@@ -108,17 +117,15 @@ class Connector:
 
     # The steps.
 
-    def connect(self, number: int, connected: Callable[[], None]) -> events.Linked:
+    def connect(self, number: int, connected: Callable[[], None]) -> Linked:
         """Connects."""
         self._stream = ReplicationStream.connect(
             **self._server.given, wakeup_fd=self._wakeup
         )
         connected()
-        return events.Linked(number, identify_system(self._stream.connection))
+        return Linked(number, identify_system(self._stream.connection))
 
-    def inspect(
-        self, number: int, system: IdentifySystem, last: Last | None
-    ) -> events.Found:
+    def inspect(self, number: int, system: IdentifySystem, last: Last | None) -> Found:
         """Reads what shows whether the server and the slot continue a log."""
         conn = self.stream.connection
         history: Any = ()
@@ -139,7 +146,7 @@ class Connector:
         is_standby = row is None or bool(row[0])
         has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
         self._has_other_positions = has_other_positions(conn)
-        return events.Found(
+        return Found(
             number,
             system,
             history,
@@ -153,22 +160,22 @@ class Connector:
     def make(
         self,
         number: int,
-        parts: frozenset[events.Part],
+        parts: frozenset[Part],
         began: Callable[[CreatedSlot | None], None],
-    ) -> events.Made:
+    ) -> Made:
         """Drops and creates a slot, and creates a publication. Calls `began` before it, and after."""
         conn, server = self.stream.connection, self._server
-        if events.Part.DROP in parts:
+        if Part.DROP in parts:
             drop_slot(conn, self._slot, wait=True)
-        if events.Part.PUBLICATION in parts and server.tables is not None:
-            self._heard(events.Heard())
+        if Part.PUBLICATION in parts and server.tables is not None:
+            self._heard(Heard())
             if len(server.publications) != 1:
                 text = "tables creates one publication: name one"
                 raise OptionError(text)
             create_if_missing(server.asked, server.publications[0], server.tables)
-            self._heard(events.Heard())
-        if events.Part.SLOT not in parts:
-            return events.Made(number, None)
+            self._heard(Heard())
+        if Part.SLOT not in parts:
+            return Made(number, None)
         began(None)
         created = create_slot(
             conn,
@@ -178,25 +185,25 @@ class Connector:
             **server.slot_options,
         )
         began(created)
-        return events.Made(number, SlotStart(created.consistent_point))
+        return Made(number, SlotStart(created.consistent_point))
 
-    def check(self, wanted: events.Check, goal: Goal) -> events.Checked:
+    def check(self, wanted: Check, goal: Goal) -> Checked:
         """Checks what would fail later, and finds the goal."""
         conn, parts = self.stream.connection, wanted.parts
         notes, start, findings, position = [], None, None, None
-        if events.Part.FAILOVER in parts and self._copy_to_standbys():
+        if Part.FAILOVER in parts and self._copy_to_standbys():
             notes.append(f'slot "{self._slot}" is copied to standbys now')
-        if events.Part.SLOT_START in parts:
+        if Part.SLOT_START in parts:
             start = _slot_start(
                 conn, self._slot, wanted.confirmed, is_other=self._has_other_positions
             )
-        if events.Part.PREFLIGHT in parts:
+        if Part.PREFLIGHT in parts:
             findings = self._preflight()
-        if events.Part.GOAL in parts:
+        if Part.GOAL in parts:
             position = goal.find(is_other=self._has_other_positions)
-        return events.Checked(wanted.number, tuple(notes), start, findings, position)
+        return Checked(wanted.number, tuple(notes), start, findings, position)
 
-    def start(self, number: int, start: Lsn, options: dict[str, Any]) -> events.Started:
+    def start(self, number: int, start: Lsn, options: dict[str, Any]) -> Started:
         """Starts the stream."""
         try:
             self.stream.start(self._slot, start, **options)
@@ -207,11 +214,11 @@ class Connector:
             raise ReplicationError(
                 text, sqlstate=OBJECT_IN_USE, slot=self._slot
             ) from error
-        return events.Started(number)
+        return Started(number)
 
     def waiting(self, waits: Waiting) -> None:
         """Says what the creation of the slot waits for."""
-        self._heard(events.Heard(str(waits)))
+        self._heard(Heard(str(waits)))
 
     def _copy_to_standbys(self) -> bool:
         """Makes the server copy the slot to its standbys. Returns whether it did not before."""

@@ -34,7 +34,7 @@ class Reports:
     def __init__(
         self, status: Callable[[Status], None] | None, watch: Watch, seconds: float
     ) -> None:
-        """Stores the arguments: `seconds` are between two reports."""
+        """Stores the arguments: `status` is called with each report, after so many `seconds`."""
         self._status = status
         self._watch = watch
         self._seconds = seconds
