@@ -83,11 +83,7 @@ def erase(
 
 
 def _keys(given: Any) -> list[dict[str, str]]:
-    """The keys, with their values as texts.
-
-    Raises:
-        OptionError: They are no list of mappings, or a value is not a text.
-    """
+    """The keys, with their values as texts."""
     keys = listed(given)
     if keys is None or not all(isinstance(it, Mapping) for it in keys):
         text = "keys must be a list of keys, each with its columns: [{'id': 5}]"
@@ -118,11 +114,7 @@ def _text(value: object) -> str:
 def _refuse_other_keys(
     log: LogDirectory, table: int, keys: list[dict[str, str]]
 ) -> None:
-    """Refuses keys that find only some changes of a row: old images have the replica identity only.
-
-    Raises:
-        SchemaError: A row would lose only some of its changes.
-    """
+    """Refuses keys that find only some changes of a row: old images have the replica identity only."""
     import pyarrow.compute as pc
 
     erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {

@@ -16,12 +16,7 @@ from walrow._core import LogObjects
 
 
 class Erasures(NamedTuple):
-    """The erasures of a table.
-
-    Attributes:
-        number: How many have begun and ended.
-        columns: Where the log ended when columns were erased, by their names.
-    """
+    """The erasures of a table: how many have begun and ended, and where the log ended, by column."""
 
     number: int
     columns: Mapping[str, int]

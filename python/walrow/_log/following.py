@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any, Self
 
 from walrow._amounts import duration
-from walrow._core import Decoder
+from walrow._core import Batch, Decoder, LogDirectory
 from walrow._log.readers import reader_name
 from walrow._lsn import Lsn
 from walrow._sources.logs import part_of, start_in
 from walrow._waiting import pause
 from walrow.errors import LogError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-
-    from walrow._core import Batch, LogDirectory
-    from walrow.typing import Duration
+from walrow.typing import Duration
 
 
 class Follower:

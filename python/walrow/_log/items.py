@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from walrow._log.left import Left, split
 from walrow._log.marks import Mark, unless_emptied
 from walrow._lsn import Lsn
 from walrow._results import Result, result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow.typing import Truncates
+from walrow.typing import Truncates
 
 
 @result

@@ -7,26 +7,22 @@ of the names that got another table.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import add
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from walrow._core import LogDirectory, LogFile
 from walrow._log.items import LogColumn, LogTable, LogVersion
 from walrow._log.left import Ruling, split
 from walrow._log.marks import needs_of
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
-from walrow._sources.logs import is_named
+from walrow._sources.logs import OpenedLog, is_named
 from walrow.errors import SchemaError
+from walrow.typing import TableName
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from walrow._core import LogDirectory, LogFile
-    from walrow._log.published import Published
-    from walrow._sources.logs import OpenedLog
-    from walrow.typing import TableName
-
-    _Pair: TypeAlias = tuple[str, str]
+_Pair: TypeAlias = tuple[str, str]
 
 
 def tables_of(log: LogDirectory, record: Published) -> list[LogTable]:
@@ -95,11 +91,7 @@ def resolve(
     name: TableName,
     at: Lsn,
 ) -> LogTable:
-    """The table that has a name at a position. `tables` includes published ones without a change.
-
-    Raises:
-        SchemaError: No table has it, or it is not known which one.
-    """
+    """The table that has a name at a position. `tables` includes published ones without a change."""
     end = log._log.end
     if isinstance(name, int) or at >= min(
         end, end if record.tables is None else record.position
@@ -121,9 +113,6 @@ def find_table(
     """The table that has a name at the end of a log.
 
     If `takes_ended` and no table has it, the dropped one that had it last.
-
-    Raises:
-        SchemaError: No table has it, or it is not known which one.
     """
     known = {table.oid: table for table in tables}
     oid: int | None
@@ -210,11 +199,7 @@ def _claims(
 
 
 def _one(name: TableName, owners: Mapping[_Pair, Collection[int]]) -> int | None:
-    """The OID of the one table among the owners of a name, if there is one.
-
-    Raises:
-        SchemaError: There are several.
-    """
+    """The OID of the one table among the owners of a name, if there is one. Several are an error."""
     owners = {
         pair: its for pair, its in owners.items() if ".".join(pair) == name
     } or owners

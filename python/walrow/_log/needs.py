@@ -24,11 +24,7 @@ from walrow.errors import LogError
 
 
 def read_record(read: Callable[[str], bytes]) -> Published:
-    """Reads the record of the published tables at the last look, with the accepted marks.
-
-    Raises:
-        LogError: A file is damaged.
-    """
+    """Reads the record of the published tables at the last look, with the accepted marks."""
     # The accepted marks have their own file, as the receiver writes the record.
     record, accepted = read_published(read), _read_accepted(read)
     marks = {
@@ -58,12 +54,7 @@ def _key(oid: int, left: Left, code: Absence | Ruling) -> _Key:
 
 
 def decide(log: Path, oid: int, ruling: Ruling, now: dt.datetime) -> None:
-    """Records what a user decides about a table that left.
-
-    Raises:
-        LogError: A record is damaged, or cannot be written.
-        OSError: The directory cannot be opened.
-    """
+    """Records what a user decides about a table that left."""
     objects, read = _opened(log)
     with objects.lock():
         left = read_record(read).left.get(oid)
@@ -78,10 +69,6 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
     """Records that somebody accepts the open marks of a table with a code, and returns them.
 
     Later marks are not accepted by that.
-
-    Raises:
-        LogError: A record is damaged, or cannot be written.
-        OSError: The directory cannot be opened.
     """
     objects, read = _opened(log)
     with objects.lock():
@@ -123,11 +110,7 @@ def _read_accepted(read: Callable[[str], bytes]) -> dict[_Key, dt.datetime]:
 
 
 def read_published(read: Callable[[str], bytes]) -> Published:
-    """Reads the published tables of the receiver's last look.
-
-    Raises:
-        LogError: The file is damaged.
-    """
+    """Reads the published tables of the receiver's last look. A damaged file is a LogError."""
     try:
         found = json.loads(read(_NEEDED))
         names = {key: name for name, key in _KEYS.items()}
@@ -144,12 +127,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
 
 
 def write_published(log: Path, value: Published) -> None:
-    """Replaces the file in the log's directory.
-
-    Raises:
-        LogError: It cannot be written.
-        OSError: The directory cannot be opened.
-    """
+    """Replaces the file in the log's directory."""
     found = value._asdict() | {"owners": list(value.owners.items())}
     record = {_KEYS.get(name, name): it for name, it in found.items()}
     text = json.dumps(record, default=_plain)

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn, Self
 
+from walrow._core import Batch, LogRows, NetTally, Reader, Rows, Schema
 from walrow._log.items import SourceIdentity
-from walrow._log.net_refusals import as_refusal
+from walrow._log.net_refusals import Range, as_refusal
 from walrow._lsn import Lsn
+from walrow._read.around import AroundReader
 from walrow._results import Result, counted, result
-from walrow.errors import LogError, OptionError
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-    from typing import Literal, NoReturn
-
-    from walrow._core import Batch, LogRows, NetTally, Reader, Rows, Schema
-    from walrow._log.net_refusals import Range
-    from walrow.errors import SchemaError
-    from walrow.typing import UnresolvedType
-
+from walrow.errors import LogError, OptionError, SchemaError
 
 #: The metadata columns of a net. Others describe a transaction, which a net lacks.
 METADATA = ("change_type", "seq", "key_only", "unsent")
@@ -58,11 +50,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def of(cls, start: object) -> Checkpoint | None:
-        """Reads one. None for an LSN.
-
-        Raises:
-            OptionError: It is damaged.
-        """
+        """Reads one. None for an LSN. A damaged one is an error."""
         if not isinstance(start, str) or not start.startswith("{"):
             return None
         try:
@@ -76,7 +64,7 @@ class Checkpoint(NamedTuple):
             raise OptionError(text) from None
 
 
-class Net:
+class Net(AroundReader):
     """The changes of a table between two LSNs, with one row for each key. See docs/net.md.
 
     `walrow.Log.net` returns it. It is an iterator over batches and an Arrow stream, and can be
@@ -215,68 +203,16 @@ class Net:
         """Bytes of the log's stream that are read."""
         return self._reader.bytes_total
 
-    @property
-    def nulled(self) -> dict[str, int]:
-        """As in `Reader`."""
-        return self._reader.nulled
-
-    @property
-    def dropped_lower_bounds(self) -> dict[str, int]:
-        """As in `Reader`."""
-        return self._reader.dropped_lower_bounds
-
-    @property
-    def unresolved_types(self) -> list[UnresolvedType]:
-        """As in `Reader`."""
-        return self._reader.unresolved_types
-
     def _rows(self) -> Rows | dict[str, Rows | SchemaError]:
         return self._reader._rows()
-
-    def to_pyarrow(self) -> Any:
-        """Reads all rows into a `pyarrow.Table`. See `Reader.to_pyarrow`."""
-        return self._reader.to_pyarrow()
-
-    def to_pandas(
-        self,
-        *,
-        dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow",
-        decimals: Literal["exact", "float"] = "exact",
-    ) -> Any:
-        """Reads all rows into a `pandas.DataFrame`. See `Reader.to_pandas`."""
-        return self._reader.to_pandas(dtype_backend=dtype_backend, decimals=decimals)
-
-    def to_parquet(self, path: str | os.PathLike[str]) -> int:
-        """Writes all rows to a Parquet file. See `Reader.to_parquet`."""
-        return self._reader.to_parquet(path)
-
-    def to_polars(self) -> Any:
-        """Reads all rows into a `polars.DataFrame`. See `Reader.to_polars`."""
-        return self._reader.to_polars()
-
-    def to_duckdb(self, connection: Any = None) -> Any:
-        """Reads all rows into a DuckDB relation. See `Reader.to_duckdb`."""
-        return self._reader.to_duckdb(connection)
 
     def __array__(self, *arguments: object, **options: object) -> NoReturn:
         """Raises `TypeError`: pandas would otherwise make a column of `Batch` objects."""
         self._reader.__array__(*arguments, **options)
 
-    def __arrow_c_schema__(self) -> object:
-        """Exports the schema, for Arrow consumers."""
-        return self._reader.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Exports the batches, for Arrow consumers. Ignores a requested schema."""
-        return self._reader.__arrow_c_stream__(requested_schema)
-
 
 class Chunks:
-    """The stream of a net, for a decoder, and its tally.
-
-    Attributes:
-        known: The tally. None before they were read.
-    """
+    """The stream of a net, for a decoder, and its tally, which is None before it was read."""
 
     def __init__(self, rows: LogRows, check: Callable[[], None]) -> None:
         self._rows = rows

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
-from walrow._core import Decoder, Reader
-from walrow._log.items import SourceIdentity
+from walrow._core import Decoder, LogDirectory, Reader
+from walrow._log.items import LogTable, SourceIdentity
 from walrow._log.names import owners_at, resolve
 from walrow._log.net import EVERY_METADATA, METADATA, Checkpoint, Chunks, Net
 from walrow._log.net_refusals import Range, allowed, other_source
+from walrow._log.published import Published
 from walrow._log.tables import begin_of, between, keys_of
 from walrow._lsn import Lsn
 from walrow._options import COLUMNS
 from walrow._read.schemas import schema
 from walrow._secrets import brief
+from walrow._sources.logs import OpenedLog
 from walrow.errors import ApplyError, LogError, OptionError, SchemaError
-from walrow.typing import Deletes, NeverSent, Truncates
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from walrow._core import LogDirectory
-    from walrow._log.items import LogTable
-    from walrow._log.published import Published
-    from walrow._sources.logs import OpenedLog
-    from walrow.typing import At, TableName
+from walrow.typing import At, Deletes, NeverSent, TableName, Truncates
 
 
 class NetRules(NamedTuple):
@@ -36,14 +30,7 @@ class NetRules(NamedTuple):
     allow: Collection[str]
 
     def check(self) -> frozenset[str]:
-        """Refuses wrong words.
-
-        Returns:
-            The codes that the caller accepts.
-
-        Raises:
-            OptionError: There is one.
-        """
+        """Refuses wrong words, and returns the codes that the caller accepts."""
         for name, kind in _WORDS.items():
             value = getattr(self, name)
             if value not in get_args(kind):
@@ -150,11 +137,7 @@ def net_of(
 
 
 def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:
-    """The metadata columns, and the table's columns in a schema. A schema chooses both.
-
-    Raises:
-        OptionError: Options are invalid, or the schema lacks one.
-    """
+    """The metadata columns, and the table's columns in a schema. A schema chooses both."""
     metadata = METADATA if options.get("schema") is None else EVERY_METADATA
     # Checks the options before anything is read.
     schema = Decoder(table=0, metadata=metadata, **options).schema
@@ -172,12 +155,7 @@ def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:
 def _span(
     log: LogDirectory, start: Lsn | int | str | None, end: At | None
 ) -> tuple[Lsn, Lsn]:
-    """Where the range begins and ends.
-
-    Raises:
-        OptionError: They are no LSNs and no times, or the end is before the start.
-        ApplyError: The log ends before the start.
-    """
+    """Where the range begins and ends. An ApplyError if the log ends before the start."""
     first = Lsn(0) if start is None else _lsn("start", start)
     log_end = log.end
     last = log_end if end is None else log.lsn_of(end, "end")

@@ -47,11 +47,7 @@ class Range(NamedTuple):
     allow: frozenset[str]
 
     def refuse_incomplete(self) -> None:
-        """Refuses a table that only a load makes whole.
-
-        Raises:
-            ApplyError: The receiver has noticed something that the stream does not have.
-        """
+        """Refuses a table that only a load makes whole."""
         for error, reason in problems(
             self.location, self.table, self.start, self.end, self.log_end
         ):
@@ -68,10 +64,8 @@ class Range(NamedTuple):
     ) -> Iterator[ApplyError]:
         """The changes that the target has missed. They do not matter if its rows are replaced.
 
-        Args:
-            slot_start: Where the slot was when the log was begun.
-            erased: The end of the last transaction with erased rows.
-            before: The OID of the table that had the name at the start.
+        The log began at `slot_start`. `erased` is the end of the last transaction with erased rows,
+        and `before` the OID of the table that had the name at the start.
         """
         if not self.start:
             # It is empty.
@@ -155,11 +149,7 @@ _ALTERED = {Why.RENAMED, Why.RETYPED, Why.RETURNED}
 
 
 def allowed(names: Collection[str]) -> frozenset[str]:
-    """The codes of problems that a caller accepts.
-
-    Raises:
-        OptionError: They are no list, or a name is not one of these codes.
-    """
+    """The codes of problems that a caller accepts. Other names are an error."""
     codes = listed(names)
     if codes is None:
         text = f"allow is a list of names, such as ['erased'], not {brief(names)}"

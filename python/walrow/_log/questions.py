@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from walrow._core import LogDirectory
 from walrow._log.young_tables import FirstRow
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow._core import LogDirectory
 
 
 def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    from walrow._core import LogDirectory
-    from walrow._lsn import Lsn
+from walrow._core import LogDirectory
+from walrow._lsn import Lsn
 
 
 class LogReader:
@@ -99,11 +98,7 @@ class LogReader:
 
 
 def reader_name(name: Any) -> str:
-    """The name of a reader. The log checks its length and its characters.
-
-    Raises:
-        TypeError: It is no text.
-    """
+    """The name of a reader. The log checks its length and its characters."""
     if not isinstance(name, str):
         text = f"the name of a reader is a text, such as 'nightly', not {type(name).__name__}"
         raise TypeError(text)

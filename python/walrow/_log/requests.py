@@ -35,13 +35,9 @@ from walrow.typing import Duration
 
 
 class LoadRequest(NamedTuple):
-    """A request.
+    """A request for tables, as `schema.name`. None for all that are published.
 
-    Attributes:
-        key: Names the request.
-        tables: The tables, as `schema.name`. None for all that are published.
-        is_awaited: Whether a process waits for the load, and renews the request.
-        time: The time of the request, in seconds since 1970.
+    A process that waits for the load renews it. `time` is in seconds since 1970.
     """
 
     key: str
@@ -51,14 +47,7 @@ class LoadRequest(NamedTuple):
 
 
 class LoadResult(NamedTuple):
-    """The outcome of a request.
-
-    Attributes:
-        failure: Why it was given up. None if the tables are loaded.
-        time: When that was, in seconds since 1970.
-        tables: The tables of the request.
-        is_awaited: Whether a process waited for it.
-    """
+    """The outcome of a request. Without a `failure`, the tables are loaded."""
 
     failure: str | None
     time: float = 0.0
@@ -67,11 +56,7 @@ class LoadResult(NamedTuple):
 
 
 def _listed(tables: Any, name: str) -> list[str]:
-    """The tables of a request.
-
-    Raises:
-        OptionError: They are no names, the list is empty, or a part of a name is.
-    """
+    """The tables of a request."""
     names = NAMES.parse(tables, name)
     if not names:
         text = f"{name} is empty: name a table, or leave it out for all tables"
@@ -214,22 +199,14 @@ def note(log: Path, taken: LoadRequest, waits: str) -> None:
 
 
 def _opened(log: str | os.PathLike[str]) -> Path:
-    """The directory of a log, which was opened once, so that it is one.
-
-    Raises:
-        LogError: It is not a log.
-    """
+    """The directory of a log, which was opened once, so that it is one."""
     path = directory_of(log)
     opened(os.fspath(path))
     return path
 
 
 def _with_schemas(objects: LogObjects, names: list[str] | None) -> list[str] | None:
-    """The names with their schemas, which the receiver's last look knows.
-
-    Raises:
-        OptionError: A name has no schema, and not just one published table has it.
-    """
+    """The names with their schemas. Without one, exactly one published table must have the name."""
     if names is None:
         return None
     record = read_record(lambda it: objects.read(it)[0])
@@ -286,11 +263,7 @@ def cancel_load(
 def request(
     log: Path, tables: Sequence[str] | None, *, is_awaited: bool = False
 ) -> LoadRequest:
-    """Leaves a request.
-
-    Raises:
-        LogError: The directory cannot be written.
-    """
+    """Leaves a request."""
     names = None if tables is None else list(tables)
     wanted = LoadRequest(secrets.token_hex(8), names, is_awaited, time.time())
     try:
@@ -332,8 +305,7 @@ class Requests:
 def take(log: Path) -> LoadRequest | None:
     """The oldest request that somebody still wants. Requests that nobody wants are removed.
 
-    Raises:
-        LogError: A request is damaged, and was removed.
+    A damaged one is removed, and a LogError.
     """
     objects = LogObjects(log)
     found = []
@@ -346,11 +318,7 @@ def take(log: Path) -> LoadRequest | None:
 
 
 def pending(log: Path) -> list[LoadRequest]:
-    """The requests that somebody still wants, the oldest first. Nothing is removed.
-
-    Raises:
-        OSError: The directory cannot be opened.
-    """
+    """The requests that somebody still wants, the oldest first. Nothing is removed."""
     objects = LogObjects(log)
     found = []
     for name in objects.list(_REQUEST):
@@ -379,11 +347,7 @@ def _is_expired(wanted: LoadRequest, age: float) -> bool:
 
 
 def _requests(objects: LogObjects) -> Iterator[tuple[LoadRequest, float]]:
-    """The requests, and the seconds since they were made or renewed.
-
-    Raises:
-        LogError: A request is damaged, and was removed.
-    """
+    """The requests, and the seconds since they were made or renewed. A damaged one is removed."""
     for name in objects.list(_REQUEST):
         try:
             yield _read(objects, name)
@@ -441,12 +405,8 @@ def complete(
 ) -> None:
     """Records the outcome of a request, for the process that waits for it or for `failures`.
 
-    If no process waits, the `refused` tables do not stop the `others`. If they are not known,
-    each table gets a new request.
-
-    Raises:
-        LogError: It cannot be written.
-        OSError: The directory cannot be opened.
+    If no process waits, the `refused` tables do not stop the `others`. If they are not known, each
+    table gets a new request.
     """
     objects = LogObjects(log)
     names = sorted({*(taken.tables or ())})
@@ -480,11 +440,7 @@ def complete(
 
 
 def failures(log: Path) -> dict[str, str]:
-    """Why the last load of a table was given up, by table, if nobody waited for it.
-
-    Raises:
-        OSError: The directory cannot be opened.
-    """
+    """Why the last load of a table was given up, by table, if nobody waited for it."""
     return {
         table: found.failure
         for _, found in _results(LogObjects(log))

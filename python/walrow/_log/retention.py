@@ -129,11 +129,7 @@ def name_tables(log: LogDirectory) -> None:
 
 
 class Keeper:
-    """Keeps a log short, and its segments few, while a receiver writes it.
-
-    Attributes:
-        note: The holds or problems, in words.
-    """
+    """Keeps a log short, and its segments few, while a receiver writes it. Problems are its `note`."""
 
     def __init__(
         self,
@@ -141,13 +137,7 @@ class Keeper:
         retention: Retention | None,
         segment_size: int | None,
     ) -> None:
-        """Stores the arguments.
-
-        Args:
-            path: The log's directory.
-            retention: What stays. None if everything does.
-            segment_size: Up to how many bytes of the stream segments are merged. None if they are not.
-        """
+        """Stores the arguments. Segments are merged up to `segment_size`, in bytes of the stream."""
         self.note: str | None = None
         self._path = Path(path)
         self._retention = retention

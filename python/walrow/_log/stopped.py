@@ -13,12 +13,7 @@ from walrow.errors import Error, LogError, ReplicationError
 
 
 class Stopped(NamedTuple):
-    """Why a log must not go on.
-
-    Attributes:
-        reason: The difference that a receiver has found.
-        time: When that was, in UTC.
-    """
+    """Why a log must not go on: a difference that a receiver has found at a time, in UTC."""
 
     reason: str
     time: str
@@ -37,23 +32,14 @@ def read_stopped(log: str | os.PathLike[str]) -> Stopped | None:
 
 
 def stop(log: str | os.PathLike[str], reason: str) -> None:
-    """Records that a log must not go on. The first reason stays.
-
-    Raises:
-        LogError: It cannot be written.
-        OSError: The directory cannot be opened.
-    """
+    """Records that a log must not go on. The first reason stays."""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     record = json.dumps(Stopped(reason, now)._asdict())
     LogObjects(log).create(_STOPPED, record.encode())
 
 
 def resume(log: str | os.PathLike[str]) -> Stopped | None:
-    """Lets a log go on. The next connection is checked again. Returns why it must not.
-
-    Raises:
-        LogError: The record cannot be removed.
-    """
+    """Lets a log go on. The next connection is checked again. Returns why it must not."""
     found = read_stopped(log)
     try:
         LogObjects(log).remove(_STOPPED)
@@ -64,11 +50,7 @@ def resume(log: str | os.PathLike[str]) -> Stopped | None:
 
 
 def refuse_stopped(log: str | os.PathLike[str], slot: str) -> None:
-    """Refuses a log that must not go on.
-
-    Raises:
-        ReplicationError: It must not.
-    """
+    """Refuses a log that must not go on."""
     found = read_stopped(log)
     if found is None:
         return

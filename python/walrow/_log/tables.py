@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from walrow._log.items import LogColumn, LogVersion
+from walrow._log.items import LogColumn, LogTable, LogVersion
 from walrow._log.needs import read_record
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
+from walrow._sources.logs import OpenedLog
 from walrow.errors import Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._log.items import LogTable
-    from walrow._log.published import Published
-    from walrow._sources.logs import OpenedLog
-
 
 #: The records of logs, as they were when a key was first looked for in them. They may be large.
 _LOOKS: WeakKeyDictionary[OpenedLog, Published] = WeakKeyDictionary()
@@ -55,14 +49,11 @@ def between(log: OpenedLog, table: LogTable, start: int, end: int) -> LogTable:
 def keys_of(
     log: OpenedLog, table: LogTable, keys: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """The columns that identify a row.
+    """The columns that identify a row. A SchemaError if there are none, or old images lack one.
 
-    The caller gives them, or they are the columns of the replica identity. Under REPLICA
-    IDENTITY FULL, the log has recorded the primary key. A key that came after the last change
-    was seen by the receiver's last look.
-
-    Raises:
-        SchemaError: The table has no key, or old images lack a column of it.
+    The caller gives them, or they are the columns of the replica identity. Under REPLICA IDENTITY
+    FULL, the log has recorded the primary key. A key that came after the last change was seen by
+    the receiver's last look.
     """
     if not table.versions:
         late = keys or _late_key(log, table)

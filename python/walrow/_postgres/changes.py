@@ -25,13 +25,13 @@ from walrow._postgres.slot_positions import (
 )
 from walrow._postgres.temporary_publication import create_if_missing
 from walrow._read import schemas
+from walrow._read.around import AroundReader
 from walrow._read.signatures import with_options
 from walrow._sources.logs import start_in
 from walrow.errors import OptionError
 from walrow.typing import ChangesOptions, SchemaOptions
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
     from typing import Literal, Self, Unpack
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Batch, Schema
     from walrow._postgres.live_blocks import Until
-    from walrow.typing import TableName, UnresolvedType
+    from walrow.typing import TableName
 
 
 @with_options(ChangesOptions)
@@ -117,7 +117,7 @@ def changes(
     )
 
 
-class Changes:
+class Changes(AroundReader):
     """The changes of a live server: an iterator over batches, and a context manager.
 
     `walrow.postgres.changes` returns it. Like a `walrow.Reader`, it can be read once, and
@@ -290,46 +290,6 @@ class Changes:
         """As in `walrow.Reader`."""
         return self._reader.open_transactions
 
-    @property
-    def unresolved_types(self) -> list[UnresolvedType]:
-        """As in `walrow.Reader`: types that were created since the catalog was read."""
-        return self._reader.unresolved_types
-
-    @property
-    def nulled(self) -> dict[str, int]:
-        """As in `walrow.Reader`."""
-        return self._reader.nulled
-
-    @property
-    def dropped_lower_bounds(self) -> dict[str, int]:
-        """As in `walrow.Reader`."""
-        return self._reader.dropped_lower_bounds
-
-    def to_pyarrow(self) -> Any:
-        """Waits for all changes, and returns them as `walrow.Reader.to_pyarrow` does."""
-        return self._all().to_pyarrow()
-
-    def to_pandas(
-        self,
-        *,
-        dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow",
-        decimals: Literal["exact", "float"] = "exact",
-    ) -> Any:
-        """Waits for all changes, and returns them as `walrow.Reader.to_pandas` does."""
-        return self._all().to_pandas(dtype_backend=dtype_backend, decimals=decimals)
-
-    def to_parquet(self, path: str | os.PathLike[str]) -> int:
-        """Waits for all changes, and writes them as `walrow.Reader.to_parquet` does."""
-        return self._all().to_parquet(path)
-
-    def to_polars(self) -> Any:
-        """Waits for all changes, and returns them as `walrow.Reader.to_polars` does."""
-        return self._all().to_polars()
-
-    def to_duckdb(self, connection: Any = None) -> Any:
-        """Waits for all changes, and returns them as `walrow.Reader.to_duckdb` does."""
-        return self._all().to_duckdb(connection)
-
     def _all(self) -> Reader:
         if self._until is None:
             text = (
@@ -348,14 +308,6 @@ class Changes:
         """Raises `TypeError`, as `walrow.Reader` does."""
         text = "changes are not a NumPy array; call to_pandas() or to_polars()"
         raise TypeError(text)
-
-    def __arrow_c_schema__(self) -> object:
-        """Exports the schema, for Arrow consumers. Needs `table` or `envelope`."""
-        return self._reader.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Exports the batches, for Arrow consumers. Ignores a requested schema."""
-        return self._uncounted().__arrow_c_stream__(requested_schema)
 
 
 def _check(

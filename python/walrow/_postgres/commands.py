@@ -8,19 +8,7 @@ from typing import Any, Literal
 
 import psycopg
 
-from walrow._core import (
-    alter_slot_command,
-    create_physical_slot_command,
-    create_slot_command,
-    drop_slot_command,
-    parse_created_slot,
-    parse_identify_system,
-    parse_read_slot,
-    parse_timeline_history,
-    read_slot_command,
-    timeline_history_command,
-)
-from walrow._core import start_replication_command as _start_replication_command
+from walrow import _core
 from walrow._lsn import Lsn
 from walrow._postgres.running import (
     check_database,
@@ -139,7 +127,7 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     """
     command = "IDENTIFY_SYSTEM" if is_replication(conn) else _IDENTIFY_SQL
     cells = row_of(run(conn, command, "cannot identify the system"))
-    identifier, timeline, lsn, database = parse_identify_system(cells)
+    identifier, timeline, lsn, database = _core.parse_identify_system(cells)
     name = None if database is None else text_of(conn, database)
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
 
@@ -173,10 +161,10 @@ def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHi
     if timeline == 1:
         # The server has no history file for it, and would report that as an error.
         return TimelineHistory("00000001.history", b"", ())
-    command = timeline_history_command(timeline)
+    command = _core.timeline_history_command(timeline)
     failed = f"cannot read the history of timeline {timeline}"
     cells = row_of(run(conn, command, failed))
-    filename, content, rows = parse_timeline_history(cells)
+    filename, content, rows = _core.parse_timeline_history(cells)
     return TimelineHistory(
         text_of(conn, filename),
         content,
@@ -230,7 +218,7 @@ def create_slot(
             used.
     """
     check_slot_name(name)
-    command = create_slot_command(
+    command = _core.create_slot_command(
         major_version(conn),
         name,
         plugin=plugin,
@@ -280,7 +268,7 @@ def create_physical_slot(
         OptionError: The connection cannot be used.
     """
     check_slot_name(name)
-    command = create_physical_slot_command(
+    command = _core.create_physical_slot_command(
         major_version(conn), name, temporary=temporary, reserve_wal=reserve_wal
     )
     if not is_replication(conn):
@@ -306,9 +294,9 @@ def read_slot(conn: psycopg.Connection[Any], name: str) -> PhysicalSlot | None:
     """
     check_replication(conn, "READ_REPLICATION_SLOT")
     check_slot_name(name)
-    command = read_slot_command(major_version(conn), name)
+    command = _core.read_slot_command(major_version(conn), name)
     failed = f'cannot read slot "{name}"'
-    found = parse_read_slot(row_of(run(conn, command, failed, slot=name)))
+    found = _core.parse_read_slot(row_of(run(conn, command, failed, slot=name)))
     if found is None:
         return None
     lsn, timeline = found
@@ -316,7 +304,7 @@ def read_slot(conn: psycopg.Connection[Any], name: str) -> PhysicalSlot | None:
 
 
 def _created(conn: psycopg.Connection[Any], cells: list[bytes | None]) -> CreatedSlot:
-    found, lsn, exported, used = parse_created_slot(cells)
+    found, lsn, exported, used = _core.parse_created_slot(cells)
     return CreatedSlot(
         text_of(conn, found),
         Lsn(lsn),
@@ -388,7 +376,7 @@ def alter_slot(
         text = "alter_slot changes nothing: pass failover= or two_phase="
         raise OptionError(text)
     check_slot_name(name)
-    command = alter_slot_command(
+    command = _core.alter_slot_command(
         major_version(conn), name, failover=failover, two_phase=two_phase
     )
     run(conn, command, f'cannot change slot "{name}"', slot=name)
@@ -419,11 +407,11 @@ def start_replication_command(
         ValueError: The start is not an LSN.
     """
     check_slot_name(slot)
-    return _start_replication_command(slot, Lsn(start), dict(options))
+    return _core.start_replication_command(slot, Lsn(start), dict(options))
 
 
 def _drop_text(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -> str:
-    command = drop_slot_command(name, wait=wait)
+    command = _core.drop_slot_command(name, wait=wait)
     if is_replication(conn):
         return command
     return f"SELECT pg_catalog.pg_drop_replication_slot({literal(name)})"

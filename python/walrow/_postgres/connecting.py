@@ -28,9 +28,6 @@ def parameters_of(conninfo: Any = "", **parameters: Any) -> dict[str, Any]:
     """Parses a connection string into parameters of libpq.
 
     No error shows the string, because any part of a misspelled one may be the password.
-
-    Raises:
-        OptionError: The string cannot be parsed, or a parameter does not exist.
     """
     library = psycopg_or_refuse()
     if not isinstance(conninfo, str):
@@ -90,19 +87,9 @@ def connect(
 ) -> psycopg.Connection[Any]:
     """Opens a connection with the value formats of a stream, and checks its settings.
 
-    The pinned settings follow the user's own `options`, so they win. A replication
-    connection has no timeout of the server's settings.
-
-    Args:
-        parameters: Those of `parameters_of`.
-        server_encoding: The database's encoding. Default: as the server reports it, which
-            takes a second connection to a SQL_ASCII database.
-        replication: Whether it is a replication connection to a database.
-
-    Raises:
-        ReplicationError: The connection failed. Its text is libpq's.
-        SettingError: An environment variable or a connection parameter overrides a
-            pinned setting.
+    The pinned settings follow the user's own `options`, so they win. A replication connection has
+    no timeout of the server's settings. The server reports the encoding, if it is not given, which
+    takes a second connection to a SQL_ASCII database.
     """
     word = "database" if replication else None
     conn = _open(parameters, server_encoding or "UTF8", replication=word)
@@ -121,11 +108,7 @@ def connect(
 
 
 def connect_physical(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
-    """Opens a connection for physical replication, which has no database.
-
-    Raises:
-        ReplicationError: The connection failed. Its text is libpq's.
-    """
+    """Opens a connection for physical replication, which has no database."""
     return _open(parameters, "UTF8", replication="true")
 
 
@@ -154,8 +137,7 @@ def closed_after_error(conn: psycopg.Connection[Any], failed: str) -> Iterator[N
 def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[Any]]:
     """Opens an ordinary connection with autocommit, and closes it at the end.
 
-    Raises:
-        ReplicationError: The connection failed, or a statement inside did.
+    An error of a statement inside becomes a ReplicationError.
     """
     conn = _open(parameters, "UTF8", replication=None)
     with closed_after_error(conn, "a query beside the stream failed"):
@@ -166,11 +148,8 @@ def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[A
 def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connection[Any]:
     """Opens an ordinary connection with autocommit, which is to be kept for questions.
 
-    They wait neither long nor for locks. No timeout of the server ends it while it is idle.
-    Its `application_name` has the purpose.
-
-    Raises:
-        ReplicationError: The connection failed.
+    They wait neither long nor for locks. No timeout of the server ends it while it is idle. Its
+    `application_name` has the purpose.
     """
     name = _resolved(parameters).get("application_name") or "walrow"
     named = {**parameters, "application_name": f"{name} {purpose}"}
@@ -294,11 +273,7 @@ def _overridden(error: SettingError) -> SettingError:
 
 
 def psycopg_or_refuse() -> Any:
-    """psycopg, which is installed with `walrow[postgres]`.
-
-    Raises:
-        ModuleNotFoundError: It is not installed.
-    """
+    """psycopg, which is installed with `walrow[postgres]`."""
     try:
         import psycopg
         import psycopg.conninfo

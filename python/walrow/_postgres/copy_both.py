@@ -23,10 +23,7 @@ from walrow.errors import ConnectionLostError, Error, OptionError
 class CopyBoth(ABC):
     """The shared part of logical and physical streams: they wait, answer and end.
 
-    Attributes:
-        connection: The psycopg connection, for commands before the start.
-        server_lsn: The greatest end of WAL in a keepalive.
-        last_received: When something arrived last, as `time.monotonic()` counts.
+    `server_lsn` is the greatest end of WAL in a keepalive.
     """
 
     #: How long a block gathers what the server sends on, after the first message.
@@ -270,9 +267,7 @@ def now_of_postgres() -> int:
 def _ping_interval(connection: psycopg.Connection[Any], given: float | None) -> float:
     """The seconds of silence before a ping. The connection is closed if they cannot be read.
 
-    Args:
-        connection: The replication connection.
-        given: The caller's choice. Default: half of the server's `wal_sender_timeout`.
+    By default, that is half of the server's `wal_sender_timeout`.
     """
     if given is not None:
         return given

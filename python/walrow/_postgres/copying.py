@@ -18,13 +18,7 @@ from walrow.errors import ConnectionLostError, Error
 
 
 class Piece(NamedTuple):
-    """The part of a table that one COPY reads.
-
-    Attributes:
-        table: The number of its table.
-        query: The query.
-        pages: How large it is.
-    """
+    """The part of a table that one COPY reads: about so many pages. `table` is its number."""
 
     table: int
     query: str
@@ -36,12 +30,9 @@ def lock(
 ) -> None:
     """Keeps tables from being truncated, rewritten or altered while they are copied.
 
-    A snapshot does not protect from that: a table that was truncated is empty for older
-    snapshots, too. All connections lock at the same time: if somebody waited for the lock
-    of the first one, the second one would wait for them.
-
-    Raises:
-        ReplicationError: Somebody has a table locked, or it does not exist any more.
+    A snapshot does not protect from that: a table that was truncated is empty for older snapshots,
+    too. All connections lock at the same time: if somebody waited for the lock of the first one,
+    the second one would wait for them.
     """
     quoted = dict.fromkeys(part.quoted for table in tables for part in table.parts)
     if not quoted:

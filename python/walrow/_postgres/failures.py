@@ -39,7 +39,7 @@ def deserves_reconnect(error: BaseException) -> bool:
 
 
 def pause_after(failed: int) -> float:
-    """The seconds before another connection: twice as many after each failure, up to 15.
+    """The seconds before another connection: twice as many after each failure in a row, up to 15.
 
     >>> [pause_after(failed) for failed in (0, 1, 5, 6, 10_000)]
     [0.25, 0.5, 8.0, 15.0, 15.0]

@@ -7,14 +7,10 @@ from typing import NamedTuple
 
 
 class KnownBug(NamedTuple):
-    """A bug of a server's minor versions.
+    """A bug of a server, from its first to its last minor version, by the major version.
 
-    Attributes:
-        affected: The first and the last affected minor version, by the major version. The next
-            minor version has it fixed.
-        text: The bug's effect.
-        identity: The replica identity of the tables that it concerns. None: all slots.
-        sqlstate: The error that it ends the stream with. None if it sends wrong rows.
+    It concerns the tables with an `identity`, or else all slots. It ends the stream with
+    `sqlstate`, or else sends wrong rows.
     """
 
     affected: dict[int, tuple[int, int]]
@@ -32,13 +28,10 @@ class KnownBug(NamedTuple):
 
 
 def known_bugs(version: int) -> Iterator[tuple[KnownBug, str]]:
-    """The known bugs of a server, each with a text for its user.
+    """The known bugs of a server (`server_version_num`), each with a text for its user.
 
     >>> [(bug.identity, text[-14:]) for bug, text in known_bugs(160_001)]
     [('full', 'update to 16.2')]
-
-    Args:
-        version: The server's version, as in `server_version_num`.
     """
     major, minor = divmod(version, 10_000)
     for bug in BUGS:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
 
 from walrow._core import is_keepalives
+from walrow._lsn import Lsn
+from walrow._postgres.replication import ReplicationStream
 from walrow.errors import ConnectionLostError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from walrow._lsn import Lsn
-    from walrow._postgres.replication import ReplicationStream
-
 
 Until: TypeAlias = Literal["now"] | float | None
 
@@ -21,17 +17,10 @@ Until: TypeAlias = Literal["now"] | float | None
 class LiveBlocks:
     """Starts a slot's stream with the first block, and ends it as `until` says.
 
-    An empty block says that nothing more came for now, so that the reader returns the
-    rows that it has.
-
-    Args:
-        stream: A connected stream.
-        start: Starts it.
-        until: `"now"`, seconds or None, as in `changes`.
-        goal: Returns the position of now. It is called with the first block.
-        is_temporary: Whether the slot ends with the stream. Then all changes that
-            arrived are confirmed: no other client needs them.
-        close: Cleans up. It is called at the end, and after an error.
+    An empty block says that nothing more came for now, so that the reader returns the rows that it
+    has. `goal` returns the position of now, and is called with the first block. All that arrived of
+    a temporary slot is confirmed: no other client needs it. `close` is called at the end, and after
+    an error.
     """
 
     def __init__(

@@ -34,11 +34,8 @@ class OpenConnections(Crew):
     def end(self, seconds: float) -> bool:
         """Cancels what still runs, and waits for the workers, which close their connections.
 
-        Args:
-            seconds: How long it waits. After that, the connections are broken.
-
-        Returns:
-            Whether all workers have ended. Not if one waits for a disk or for the name of a host.
+        After these seconds, the connections are broken. False if a worker has not ended: it waits
+        for a disk, or for the name of a host.
         """
         self.has_ended = True
         end = time.monotonic() + seconds

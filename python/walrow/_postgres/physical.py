@@ -20,13 +20,7 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.pq.abc import PGresult
 
-from walrow._core import (
-    WAL_HEADER,
-    hot_standby_feedback,
-    parse_next_timeline,
-    start_physical_command,
-    wal_position,
-)
+from walrow import _core
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import (
     connect_physical,
@@ -181,7 +175,7 @@ class PhysicalStream(CopyBoth):
         )
         self._expected, self._written, self._flushed = int(at), 0, 0
         self._results = self._next_timeline = None
-        command = start_physical_command(at, slot=slot, timeline=timeline)
+        command = _core.start_physical_command(at, slot=slot, timeline=timeline)
         try:
             result = self.connection.execute(command.encode()).pgresult
         except self._error as error:
@@ -254,7 +248,7 @@ class PhysicalStream(CopyBoth):
         if not self._is_streaming or self._has_ended:
             text = "the stream is not started, or has ended"
             raise OptionError(text)
-        message = hot_standby_feedback(
+        message = _core.hot_standby_feedback(
             now_of_postgres(), xmin, xmin_epoch, catalog_xmin, catalog_xmin_epoch
         )
         # Reading finds out about a lost connection.
@@ -274,13 +268,13 @@ class PhysicalStream(CopyBoth):
         for size, payload in map(self._pgconn.get_copy_data, ASYNC):
             if size <= 0:
                 break
-            position = wal_position(bytes(payload[:WAL_HEADER]))
+            position = _core.wal_position(bytes(payload[: _core.WAL_HEADER]))
             if position is None:
                 self._take_keepalive(payload)
                 # Nothing of it is in the block.
                 self.last_received, self._pinged = time.monotonic(), None
             else:
-                self._take_wal(position[0], payload[WAL_HEADER:])
+                self._take_wal(position[0], payload[_core.WAL_HEADER :])
         if size < 0 and not self._has_ended:
             self._take_copy_end()
 
@@ -322,7 +316,7 @@ class PhysicalStream(CopyBoth):
         self._end(failure)
 
     def _next_of(self, result: PGresult) -> TimelineEnd:
-        timeline, start = parse_next_timeline(row_of(result))
+        timeline, start = _core.parse_next_timeline(row_of(result))
         if start > self._expected:
             text = (
                 f"timeline {timeline} begins at {Lsn(start)}, and the server sent the WAL"

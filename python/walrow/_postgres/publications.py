@@ -14,17 +14,7 @@ if TYPE_CHECKING:
 
 
 class Relation(NamedTuple):
-    """A table, or another relation that has rows, as the server knows it.
-
-    Attributes:
-        oid: Its OID.
-        schema: Its schema.
-        name: Its name.
-        quoted: Both as SQL, with quotes where they are needed.
-        kind: `pg_class.relkind`: `r` for a table, `p` for a partitioned one.
-        persistence: `pg_class.relpersistence`: `p` permanent, `u` unlogged, `t`
-            temporary.
-    """
+    """A table, or another relation that has rows, as `pg_class` has it. `quoted` is its name as SQL."""
 
     oid: int
     schema: str

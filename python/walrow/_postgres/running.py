@@ -48,11 +48,7 @@ def check_replication(conn: psycopg.Connection[Any], what: str) -> None:
 
 
 def check_slot_name(name: str) -> None:
-    """Refuses a name that a server would cut, and so take for another slot's name.
-
-    Raises:
-        OptionError: It is longer than names are.
-    """
+    """Refuses a name that a server would cut, and so take for another slot's name."""
     if len(name.encode("utf-8", "surrogatepass")) > _NAME_BYTES:
         text = (
             f"a slot's name has at most {_NAME_BYTES} bytes, and a server would cut"
@@ -79,11 +75,8 @@ def run(
 ) -> PGresult:
     """Runs one command by libpq itself: psycopg would begin a transaction before it.
 
-    `tick` is called about once a second until the result arrives, with the seconds since the
-    start. If it raises, the command is canceled, or `undo` is run if it is too late for that.
-
-    Raises:
-        ReplicationError: The server refused the command, or the connection broke.
+    `tick` is called about once a second until the result arrives, with the seconds since the start.
+    If it raises, the command is canceled, or `undo` is run if it is too late for that.
     """
     check_usable(conn)
     encoding = encoding_of(conn)

@@ -28,7 +28,7 @@ def replication_error(
     publication: str | None = None,
     hint: str | None = None,
 ) -> ReplicationError:
-    """Returns the error to raise from an error of psycopg.
+    """Returns the error to raise from an error of psycopg, for the step that `failed`.
 
     Its text has the server's message, which is about the command and contains no rows.
     For a command that reads rows, use `copy_error`. Do not use it for errors of an

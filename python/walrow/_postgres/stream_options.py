@@ -24,19 +24,8 @@ def stream_options(
     >>> stream_options(15, ["shop"], messages=True)
     {'proto_version': 3, 'publication_names': ['shop'], 'messages': True}
 
-    Args:
-        version: The server's major version.
-        publications: Their names.
-        protocol_version: Default: the server's highest.
-        streaming: Default: yes, unless there are `messages` or it is protocol 1. With
-            protocol 4, that is `"parallel"`: aborts have an LSN and a time then.
-        binary: Whether values come in binary.
-        messages: Whether logical messages come.
-        two_phase: Whether prepared transactions come at PREPARE.
-        origin: `"any"` or `"none"`.
-
-    Raises:
-        OptionError: The server, or the protocol version, lacks an option.
+    By default, streaming is on, unless there are `messages` or it is protocol 1. With protocol 4,
+    that is `"parallel"`: aborts have an LSN and a time then.
     """
     highest = _PROTOCOLS.get(version, max(_PROTOCOLS.values()))
     protocol = highest if protocol_version is None else protocol_version

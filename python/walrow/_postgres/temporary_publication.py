@@ -24,11 +24,7 @@ from walrow.typing import TableName
 def create_if_missing(
     parameters: dict[str, Any], name: str, tables: Iterable[TableName]
 ) -> None:
-    """Creates a publication of tables on a separate connection, unless it exists.
-
-    Raises:
-        ReplicationError: Also if somebody has one of the tables locked for too long.
-    """
+    """Creates a publication of tables on a separate connection, unless it exists."""
     chosen = list(tables)
     with connect_for_sql({**parameters, "connect_timeout": 5}) as conn:
         conn.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
@@ -59,13 +55,8 @@ def create_publication_for(
 ) -> None:
     """Creates a publication of tables, which are named as in `walrow.read`.
 
-    Rows of partitions come as rows of their root.
-
-    Raises:
-        SchemaError: There is no such table, or several.
-        OptionError: A table has no replica identity. Its updates and deletes would fail
-            on the server while the publication exists.
-        ReplicationError: The server refused it.
+    Rows of partitions come as rows of their root. A table without a replica identity is refused:
+    its updates and deletes would fail on the server while the publication exists.
     """
     chosen: dict[str, int] = {}
     for table, found in resolve(conn, [named(conn, each) for each in tables]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
 from walrow._lsn import Lsn
 from walrow._postgres.failures import (
@@ -13,21 +13,11 @@ from walrow._postgres.failures import (
     pause_after,
 )
 from walrow._receive.disk_states import is_refusal
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from walrow.errors import Error
+from walrow.errors import Error
 
 
 class Attempt(NamedTuple):
-    """Another attempt.
-
-    Attributes:
-        state: The receiver's state until then.
-        pause: The seconds until then.
-        note: The reason, and from the first minute on, for how long it waits.
-    """
+    """Another attempt after `pause` seconds. From the first minute on, `note` says how long it waits."""
 
     state: Literal["connecting", "degraded"]
     pause: float

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from walrow._lsn import Lsn
 from walrow._receive.disk_states import Arrived
-from walrow._receive.orders import Append, NewSession, SetTimeline
-
-if TYPE_CHECKING:
-    from walrow._receive.orders import Order
+from walrow._receive.orders import Append, NewSession, Order, SetTimeline
 
 
 class Backlog:
-    """Blocks of the stream, sessions and timelines, in their order.
-
-    Attributes:
-        gathered: Until when the blocks wait for more. A turn for each small block would cost more
-            than the blocks.
-    """
+    """Blocks of the stream, sessions and timelines, in their order."""
 
     def __init__(self, age: float) -> None:
         """Has nothing. Its blocks are published after so many seconds."""
@@ -45,7 +36,7 @@ class Backlog:
 
     @property
     def gathered(self) -> float:
-        """Until when the first blocks wait for more."""
+        """Until when the first blocks wait for more: a turn for each one would cost more."""
         is_block = bool(self._items) and isinstance(self._items[0], Arrived)
         return self._gathered if is_block and self._size < _GATHERED_BYTES else 0.0
 

@@ -173,11 +173,7 @@ class Completeness:
         return self._asker.ask(compare)
 
     def settle(self, durable: Lsn, message: Lsn | None) -> None:
-        """Compares what the looks have left open with the log, which is published up to here.
-
-        Raises:
-            LogError: It cannot be read, or the record is damaged.
-        """
+        """Compares what the looks have left open with the log, which is published up to here."""
         log, ends = Log(self._log), LogEnds(durable, durable, Lsn(0), message)
         logged, record = self._read_log(log), self._record()
         oids = absent(record, (), (), logged)

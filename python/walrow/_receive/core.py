@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from walrow._lsn import Lsn
 from walrow._postgres.failures import UNDEFINED_OBJECT
-from walrow._receive import load
+from walrow._receive import events, load
 from walrow._receive.disk import Disk
 from walrow._receive.disk_states import (
     Arrived,
@@ -28,28 +29,7 @@ from walrow._receive.disk_states import (
     Refused,
     is_refusal,
 )
-from walrow._receive.events import (
-    AbandonLog,
-    AskLast,
-    BeginFirst,
-    BeginSession,
-    CatalogAged,
-    Confirm,
-    DropSlot,
-    HangUp,
-    LastAnswered,
-    LogOpened,
-    LookAtTimeline,
-    Looked,
-    LookLast,
-    Promote,
-    RequestAll,
-    Say,
-    SlotDropped,
-    StopWanted,
-    Ticked,
-    TimelineSeen,
-)
+from walrow._receive.link import Link
 from walrow._receive.link_states import (
     Away,
     Ended,
@@ -60,13 +40,7 @@ from walrow._receive.link_states import (
 )
 from walrow._receive.orders import BeginLoad, Counts, PlanLoad
 from walrow._receive.status import PendingLoad
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._receive.events import Action, Event, Wish
-    from walrow._receive.link import Link
-    from walrow._receive.status import State as Word
+from walrow._receive.status import State as Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +225,7 @@ class Core:
 
     # The events.
 
-    def on(self, event: Event, now: float) -> list[Action]:
+    def on(self, event: events.Event, now: float) -> list[events.Action]:
         """Notes an event. Returns the actions that are due."""
         self._now = now
         actions = self._note(event, now)
@@ -269,33 +243,33 @@ class Core:
     def _states(self) -> tuple[object, ...]:
         return self.phase, self.link.state, self.loads.state
 
-    def _note(self, event: Event, now: float) -> list[Action]:  # noqa: PLR0911, PLR0912 -- a case for each kind
+    def _note(self, event: events.Event, now: float) -> list[events.Action]:  # noqa: PLR0911, PLR0912 -- a case for each kind
         match event:
             case Arrived():
                 self.link.sent(event.server_lsn)
                 return self._of_disk(event, now)
             case Did() | Refused() | CatalogRead():
                 return self._of_disk(event, now)
-            case Ticked():
+            case events.Ticked():
                 return []
-            case StopWanted(seconds):
+            case events.StopWanted(seconds):
                 self._must_end = min(self._must_end, now + seconds)
                 return self._stop(now)
-            case CatalogAged():
+            case events.CatalogAged():
                 if self.disk is not None:
                     self.disk.definitions.ask()
                 return []
-            case Looked(position):
+            case events.Looked(position):
                 return self._looked(position, now)
-            case LastAnswered(error):
+            case events.LastAnswered(error):
                 if isinstance(self.phase, Asking):
                     return self._over(error)
                 return []
-            case SlotDropped(error):
+            case events.SlotDropped(error):
                 if isinstance(self.phase, Dropping):
                     return self._dropped(error, self.phase.error)
                 return []
-            case LogOpened():
+            case events.LogOpened():
                 self.disk = Disk(
                     event.log,
                     event.known,
@@ -307,39 +281,24 @@ class Core:
                     now=now,
                 )
                 return self._of_link(self.link.on(event, self._log, now), now)
-            case TimelineSeen() if isinstance(self.phase, Draining):
+            case events.TimelineSeen() if isinstance(self.phase, Draining):
                 promoted = self._of_link(self.link.promoted(event.timeline), now)
                 self._finish(now)
                 return promoted
-            case (
-                load.Ticked()
-                | load.Found()
-                | load.StillWanted()
-                | load.Unwanted()
-                | load.Opened()
-                | load.Shared()
-                | load.Blocked()
-                | load.Unblocked()
-                | load.Reserved()
-                | load.Copied()
-                | load.Broken()
-                | load.Stopped()
-                | load.Recorded()
-                | load.NotRecorded()
-            ):
-                return self._of_load(self.loads.on(event, now), now)
             case _:
+                if isinstance(event, load.Event):
+                    return self._of_load(self.loads.on(event, now), now)
                 if not isinstance(self.phase, Running):
                     return []
                 return self._of_link(self.link.on(event, self._log, now), now)
 
     def _of_disk(
         self, event: Arrived | Did | Refused | CatalogRead, now: float
-    ) -> list[Action]:
+    ) -> list[events.Action]:
         disk = self.disk
         if disk is None:
             return []
-        actions: list[Action] = [*disk.on(event, now)]
+        actions: list[events.Action] = [*disk.on(event, now)]
         match event:
             case Did(PlanLoad()) if self.link.is_making:
                 actions += self._of_load(self.loads.begin_first(now), now)
@@ -357,28 +316,30 @@ class Core:
                 pass
         return actions
 
-    def _of_link(self, wanted: Sequence[Action | Wish], now: float) -> list[Action]:
+    def _of_link(
+        self, wanted: Sequence[events.Action | events.Wish], now: float
+    ) -> list[events.Action]:
         """Does what the link wants of the log and the loads. Returns the other actions."""
-        actions: list[Action] = []
+        actions: list[events.Action] = []
         for each in wanted:
             match each:
-                case BeginSession(session):
+                case events.BeginSession(session):
                     self._confirmed, self._asked = Lsn(0), now
                     if self.disk is not None:
                         self.disk.begin_session(session)
-                case Promote(timeline):
+                case events.Promote(timeline):
                     if self.disk is not None:
                         self.disk.promote(timeline)
-                case AbandonLog():
+                case events.AbandonLog():
                     actions += self._abandon(now)
-                case BeginFirst():
+                case events.BeginFirst():
                     if self.disk is not None:
                         self.disk.ask(PlanLoad())
-                case RequestAll():
+                case events.RequestAll():
                     self.loads.request_all()
-                case HangUp():
+                case events.HangUp():
                     if self.disk is not None:
-                        actions.append(Confirm(self.disk.confirmable))
+                        actions.append(events.Confirm(self.disk.confirmable))
                     actions.append(each)
                 case _:
                     actions.append(each)
@@ -386,9 +347,9 @@ class Core:
 
     def _of_load(
         self, wanted: Sequence[load.Action | load.Wish], now: float
-    ) -> list[Action]:
+    ) -> list[events.Action]:
         """Does what a load wants of the log and the link. Returns the other actions."""
-        actions: list[Action] = []
+        actions: list[events.Action] = []
         disk = self.disk
         for each in wanted:
             match each:
@@ -417,7 +378,7 @@ class Core:
         if order is not None and order.number == number:
             disk.withdraw(order, now)
 
-    def _first_failed(self, error: BaseException, now: float) -> list[Action]:
+    def _first_failed(self, error: BaseException, now: float) -> list[events.Action]:
         """The load that the log begins with has failed."""
         if self._order is not None:
             # Its slot was made.
@@ -425,12 +386,12 @@ class Core:
         # Opening the log again empties it.
         return [*self._lose(error, now), *self._abandon(now)]
 
-    def _lose(self, error: BaseException, now: float) -> list[Action]:
+    def _lose(self, error: BaseException, now: float) -> list[events.Action]:
         return self._of_link(self.link.lose(error, self._log, now), now)
 
     # The next actions.
 
-    def _follow(self, now: float) -> list[Action]:
+    def _follow(self, now: float) -> list[events.Action]:
         match self.phase:
             case Running():
                 return self._go_on(now)
@@ -449,7 +410,7 @@ class Core:
                 assert_never(self.phase)
         return []
 
-    def _go_on(self, now: float) -> list[Action]:  # noqa: PLR0911 -- the most urgent is first
+    def _go_on(self, now: float) -> list[events.Action]:  # noqa: PLR0911 -- the most urgent is first
         disk = self.disk
         if disk is not None and self._closing_since < math.inf:
             if self._is_closed:
@@ -469,13 +430,13 @@ class Core:
             return actions
         if self._is_goal_reached and self._last_look is LastLook.DUE:
             self._last_look = LastLook.ASKED
-            return [LookLast()]
+            return [events.LookLast()]
         if self._is_goal_reached and self._last_look is LastLook.DONE:
             self.pending = self.left
             return self._end(None, now)
         return self._confirm(now)
 
-    def _looked(self, position: Lsn | BaseException, now: float) -> list[Action]:
+    def _looked(self, position: Lsn | BaseException, now: float) -> list[events.Action]:
         """Moves the goal behind the last look, so that the log explains what the look has seen."""
         if not isinstance(self.phase, Running):
             return []
@@ -489,7 +450,7 @@ class Core:
         self.link.goal = max(self.link.goal or position, position)
         return []
 
-    def _tend_loads(self, now: float) -> list[Action]:
+    def _tend_loads(self, now: float) -> list[events.Action]:
         disk = self.disk
         if disk is None:
             return []
@@ -516,17 +477,17 @@ class Core:
             self._asked + _ASK_SECONDS if is_waiting and self.is_streaming else math.inf
         )
 
-    def _confirm(self, now: float) -> list[Action]:
+    def _confirm(self, now: float) -> list[events.Action]:
         disk = self.disk
         if disk is None or not self.is_streaming:
             return []
         if now >= self._ask_due:
             # An idle server would be silent for long.
             self._asked, self._confirmed = now, disk.confirmable
-            return [Confirm(disk.confirmable, reply=True)]
+            return [events.Confirm(disk.confirmable, reply=True)]
         if disk.confirmable > self._confirmed:
             self._confirmed = disk.confirmable
-            return [Confirm(disk.confirmable)]
+            return [events.Confirm(disk.confirmable)]
         return []
 
     @property
@@ -572,7 +533,7 @@ class Core:
     def _is_closed(self) -> bool:
         return self.disk is not None and isinstance(self.disk.state, Closed)
 
-    def _abandon(self, now: float) -> list[Action]:
+    def _abandon(self, now: float) -> list[events.Action]:
         """Closes the log, to open it again later."""
         stopped = self._of_load(self.loads.on(load.Stopped(), now), now)
         if self.disk is not None and self._closing_since == math.inf:
@@ -588,7 +549,7 @@ class Core:
 
     # The end.
 
-    def _stop(self, now: float) -> list[Action]:
+    def _stop(self, now: float) -> list[events.Action]:
         match self.phase:
             case Running():
                 return self._end(None, now)
@@ -603,18 +564,18 @@ class Core:
                 pass
         return []
 
-    def _end(self, error: BaseException | None, now: float) -> list[Action]:
+    def _end(self, error: BaseException | None, now: float) -> list[events.Action]:
         """Begins the end: queued blocks are published, as far as the time allows."""
         actions = self._of_load(self.loads.on(load.Stopped(), now), now)
         if self.disk is not None:
-            actions.append(Say("stopping"))
+            actions.append(events.Say("stopping"))
         waits = self.is_streaming and not self.is_stopped
         # A caller that waits for a position reads the log then.
         until = math.inf if waits else now + self.allowed(_FINISH_SECONDS, now)
         self.phase = Draining(until, error)
         if self.is_streaming:
             # The received changes are of the new timeline, if there is one.
-            return [*actions, LookAtTimeline()]
+            return [*actions, events.LookAtTimeline()]
         actions += self._of_link(self.link.leave(self._log), now)
         self._finish(now)
         return actions
@@ -623,7 +584,7 @@ class Core:
         if self.disk is not None and isinstance(self.phase, Draining):
             self.disk.finish(now + (self.phase.until - now) / 2)
 
-    def _drained(self, error: BaseException | None, now: float) -> list[Action]:
+    def _drained(self, error: BaseException | None, now: float) -> list[events.Action]:
         actions = self._of_link(self.link.leave(self._log), now)
         disk = self.disk
         failure = None if disk is None else disk.failure
@@ -643,17 +604,17 @@ class Core:
             if not is_refusal(failure) and not is_other:
                 return [*actions, *self._over(failure)]
             # The durable changes are published at the next start.
-            actions.append(Say("stopping", str(failure)))
+            actions.append(events.Say("stopping", str(failure)))
         if self.link.goal is None or self.is_stopped:
             return [*actions, *self._over(None)]
         self.phase = Asking(now + _LAST_SECONDS)
-        return [*actions, AskLast()]
+        return [*actions, events.AskLast()]
 
-    def _ended(self, error: BaseException, now: float) -> list[Action]:
+    def _ended(self, error: BaseException, now: float) -> list[events.Action]:
         if self.link.useless_slot is not None and not self.is_stopped:
             # It would keep WAL for nobody.
             self.phase = Dropping(now + _DROP_SECONDS, error)
-            return [DropSlot()]
+            return [events.DropSlot()]
         return self._over(error)
 
     def _dropped(
@@ -662,7 +623,7 @@ class Core:
         error: BaseException | None,
         *,
         has_answered: bool = True,
-    ) -> list[Action]:
+    ) -> list[events.Action]:
         is_gone = getattr(failure, "sqlstate", None) == UNDEFINED_OBJECT
         if has_answered and (failure is None or is_gone):
             return self._over(error)
@@ -671,15 +632,15 @@ class Core:
             f'slot "{slot}" was not dropped yet, and may keep WAL: '
             f"walrow slot drop {slot}"
         )
-        return [Say("stopping", text), *self._over(error)]
+        return [events.Say("stopping", text), *self._over(error)]
 
-    def _over(self, error: BaseException | None) -> list[Action]:
+    def _over(self, error: BaseException | None) -> list[events.Action]:
         self.phase = Over(error)
         if error is not None and self.link.attempts.is_late:
             text = f"no server was reached within {self._limits.start_within:g} s"
-            return [Say("stopping", text)]
+            return [events.Say("stopping", text)]
         if self.link.goal is not None and not self.is_stopped and error is None:
-            return [Say("stopping")]
+            return [events.Say("stopping")]
         return []
 
 

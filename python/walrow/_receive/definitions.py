@@ -94,13 +94,7 @@ class Definitions:
             self._doubt_due = min(self._doubt_due, now + _DOUBT_SECONDS)
 
     def begins(self, now: float, *, is_ending: bool) -> bool:
-        """Whether a reading begins now.
-
-        Args:
-            now: The time.
-            is_ending: Whether the log is about to be closed. The next receiver reads the catalog
-                at its start: then no doubt delays the end.
-        """
+        """Whether a reading begins now. No doubt delays the end: the next receiver reads at its start."""
         if now < self.due(is_ending=is_ending):
             return False
         purpose = Purpose.WANTED if self._is_wanted else Purpose.DOUBTED

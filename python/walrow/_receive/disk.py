@@ -85,17 +85,10 @@ class Disk:
         earlier: Counts,
         now: float,
     ) -> None:
-        """Begins with an open log.
+        """Begins with an open log, and the definitions that were found at the start.
 
-        Args:
-            log: Its state.
-            known: Its definitions.
-            age: Transactions are published after these seconds.
-            give_up_after: After these seconds, a refusal of the file system is final.
-            found: The definitions that were read at the start.
-            catalog_failure: Why they could not be read at the start.
-            earlier: The counts of an earlier writer.
-            now: The time.
+        Transactions are published after `age` seconds. After `give_up_after` seconds, a refusal of
+        the file system is final.
         """
         self.state: State = Idle()
         self.durable, self.last, self.asked = log.position, log.last, log.asked

@@ -107,12 +107,7 @@ State = Idle | Working | Stuck | Closed
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A load that was begun, and has no place yet.
-
-    Attributes:
-        number: Its number.
-        began: How many bytes of the stream had come before it.
-    """
+    """A load that was begun after so many bytes of the stream, and has no place yet."""
 
     number: int
     began: int

@@ -338,43 +338,17 @@ class Driver:
                 self._ask_last(action)
             case events.Say(word, note):
                 self._report(word, note, now=True)
-            case load.Note(text):
-                self._reports.add(text)
             case ReadCatalog():
                 self._answer(self._read_catalog(), CatalogRead, CatalogRead)
-            case (
-                events.Inspect()
-                | events.Make()
-                | events.Check()
-                | events.StartStream()
-                | events.WatchTimeline()
-                | events.Confirm()
-            ):
-                if connector is not None:
-                    self._use(connector, action)
-            case (
-                load.LookForRequest()
-                | load.LookIfWanted()
-                | load.OpenCopies()
-                | load.MakeSlot()
-                | load.StartCopies()
-                | load.StopCopies()
-                | load.Record()
-            ):
-                self._do_load(action)
             case _:
-                self._log_thread.do(action)
+                if isinstance(action, load.Action):
+                    self._do_load(action)
+                elif not isinstance(action, events.Use):
+                    self._log_thread.do(action)
+                elif connector is not None:
+                    self._use(connector, action)
 
-    def _use(
-        self,
-        connector: Connector,
-        action: events.Inspect
-        | events.Make
-        | events.Check
-        | events.StartStream
-        | events.WatchTimeline
-        | events.Confirm,
-    ) -> None:
+    def _use(self, connector: Connector, action: events.Use) -> None:
         match action:
             case events.Inspect(number, system, last):
                 self._step(number, connector.inspect, number, system, last)
@@ -392,18 +366,11 @@ class Driver:
             case _:
                 assert_never(action)
 
-    def _do_load(
-        self,
-        action: load.LookForRequest
-        | load.LookIfWanted
-        | load.OpenCopies
-        | load.MakeSlot
-        | load.StartCopies
-        | load.StopCopies
-        | load.Record,
-    ) -> None:
+    def _do_load(self, action: load.Action) -> None:
         current = self._load
         match action:
+            case load.Note(text):
+                self._reports.add(text)
             case load.LookForRequest():
                 self._tell(load.Found(self._take_request()))
             case load.LookIfWanted(request):

@@ -40,16 +40,9 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class LogOpened:
-    """The log is open.
+    """The log is open, for a connection. Its end is on `timeline`, which began at `timeline_start`.
 
-    Attributes:
-        number: The connection that waits for it.
-        log: Its state.
-        known: Its definitions.
-        found: The definitions that were read from the server before.
-        failure: Why they could not be read.
-        timeline: The timeline of its end.
-        timeline_start: The beginning of that timeline.
+    The definitions that were read from the server before are `found`, or not, for a `failure`.
     """
 
     number: int
@@ -63,17 +56,11 @@ class LogOpened:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The state of a server and of the slot.
+    """The state of a server and of the slot, which is None if it does not exist.
 
-    Attributes:
-        number: The connection.
-        system: The server.
-        history: The ends of its earlier timelines, or why they cannot be read.
-        is_standby: Whether it is a standby.
-        slot: The slot. None if it does not exist.
-        status: The status of the log's last transaction, if the slot does not send it again.
-        has_other_positions: Whether its SQL functions return other LSNs than its stream has.
-        has_trigger: Whether the database has an event trigger of walrow.
+    `history` are the ends of its earlier timelines, or why they cannot be read. `status` is that of
+    the log's last transaction, if the slot does not send it again. With `has_other_positions`, its
+    SQL functions return other LSNs than its stream has.
     """
 
     number: int
@@ -98,12 +85,8 @@ class Made:
 class Checked:
     """The results of checks.
 
-    Attributes:
-        number: The connection.
-        notes: Messages for people.
-        slot_start: Where a slot is that the log begins with.
-        findings: The findings of the preflight, or the error that prevents it.
-        goal: A position after all transactions that are committed by now.
+    An empty log begins at `slot_start`. An error prevents the preflight's `findings`. `goal` is a
+    position after all transactions that are committed by now.
     """
 
     number: int
@@ -405,17 +388,14 @@ class RequestAll:
 #: The core does these itself.
 Wish = BeginSession | Promote | AbandonLog | BeginFirst | RequestAll
 
-#: The driver does these.
+#: The driver does these over the connection.
+Use = Inspect | Make | Check | StartStream | WatchTimeline | Confirm
+#: All that the driver does.
 Action = (
-    Connect
+    Use
+    | Connect
     | OpenLog
-    | Inspect
-    | Make
-    | Check
-    | StartStream
-    | WatchTimeline
     | LookAtTimeline
-    | Confirm
     | HangUp
     | Leave
     | Judge

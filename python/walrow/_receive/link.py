@@ -105,28 +105,15 @@ if TYPE_CHECKING:
 class Link:
     """The connection of a receiver.
 
-    Attributes:
-        state: Its state.
-        attempts: The attempts so far.
-        streaming: Whether large transactions come before their commit.
-        system: The server, once the log is open.
-        timeline: The timeline on which it was received last.
-        goal: Everything up to it is wanted. None if that is not known, or there is no end.
-        useless_slot: The slot that a first load has left that failed.
-        found: The server and the slot, as they were inspected last.
+    Its `system` is known once the log is open, which was last received on `timeline`. The `goal` is
+    None if it is not known, or there is no end. A first load that failed has left `useless_slot`.
+    `found` was inspected last.
     """
 
     def __init__(
         self, wishes: Wishes, give_up_after: float, start_within: float, now: float
     ) -> None:
-        """Begins without one.
-
-        Args:
-            wishes: The caller's options.
-            give_up_after: As for `Attempts`.
-            start_within: As for `Attempts`.
-            now: The time.
-        """
+        """Begins without one. The seconds are as for `Attempts`."""
         self._wishes, self._slot = wishes, wishes.slot
         self.state: State = Away(now)
         self.attempts = Attempts(give_up_after, start_within, now)

@@ -95,16 +95,7 @@ State = Away | Preparing | Opening | Settling | Streams | Judging | Stopping | E
 
 
 class Wishes(NamedTuple):
-    """The options of a receiver's caller.
-
-    Attributes:
-        slot: The slot.
-        publications: The publications.
-        tables: The tables of a publication that is created.
-        stream_options: The options of the stream.
-        way_out: Advice for a log whose server is another server.
-        wanted: The wanted members of `Want`.
-    """
+    """The options of a receiver's caller. `way_out` is advice for a log of another server."""
 
     slot: str
     publications: Sequence[str]
@@ -135,17 +126,9 @@ class Want(enum.Enum):
 class LogSeen(NamedTuple):
     """The facts about the log and its loads. Without a log, its last end.
 
-    Attributes:
-        durable: Up to where everything is durable.
-        last: The last transaction or message that it took.
-        asked: The options of the stream that it was received with.
-        is_open: Whether it is open.
-        is_free: Whether no earlier attempt writes to it any more.
-        is_settled: Whether everything that is queued is durable.
-        is_compared: Whether the server of the session was compared with it.
-        lacks_first_load: Whether it lacks the load that it begins with, and that does not go on.
-        is_pending: Whether something is still to be loaded.
-        has_given_up: Whether the file system has refused it for too long.
+    It is free once no earlier attempt writes to it, and settled if everything that is queued is
+    durable. With `lacks_first_load`, the load that it begins with does not go on. `is_pending` is
+    whether something is still to be loaded.
     """
 
     durable: Lsn = Lsn(0)

@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
+from walrow._core import Catalog, LogLoad, LogWriter
+from walrow._receive import orders
 from walrow._receive.askers import first_catalog
 from walrow._receive.disk_states import Did, Refused
-from walrow._receive.events import Failed, LogOpened
-from walrow._receive.orders import (
-    Append,
-    BeginLoad,
-    Close,
-    Counts,
-    EndLoad,
-    ExtendCatalog,
-    Fill,
-    GiveUpLoad,
-    LogState,
-    NewSession,
-    Order,
-    PlanLoad,
-    Publish,
-    Relation,
-    Session,
-    SetTimeline,
-    Sync,
-)
+from walrow._receive.events import Event, Failed, LogOpened
 from walrow._receive.same_server import Comparison, Last
 from walrow._workers import Worker
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    from walrow._core import Catalog, LogLoad, LogWriter
-    from walrow._receive.events import Event
-
 
 class LogThread:
-    """The thread of a log. Each answer has the log's state.
-
-    Attributes:
-        loads: The loads that have begun, by their number.
-    """
+    """The thread of a log. Each answer has the log's state. `loads` have begun, by their number."""
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
         self._tell = tell
@@ -61,7 +35,7 @@ class LogThread:
         """Opens the log for a connection. The answer is `LogOpened` or `Failed`."""
         self._worker.do(partial(self._open, number, make, read_catalog))
 
-    def do(self, order: Order) -> None:
+    def do(self, order: orders.Order) -> None:
         """Carries out an order, after the earlier ones. The answer is `Did` or `Refused`."""
         self._worker.do(partial(self._do, order))
 
@@ -97,12 +71,12 @@ class LogThread:
             self._let_go()
             self._tell(Failed(number, error))
 
-    def _do(self, order: Order) -> None:
+    def _do(self, order: orders.Order) -> None:
         writer = self._writer
         if writer is None:
             return
         try:
-            if isinstance(order, Close):
+            if isinstance(order, orders.Close):
                 state = self._state(writer)
                 self._let_go()
                 self._tell(Did(order, state))
@@ -119,11 +93,11 @@ class LogThread:
             with contextlib.suppress(RuntimeError):
                 writer.close()
 
-    def _state(self, writer: LogWriter) -> LogState:
+    def _state(self, writer: LogWriter) -> orders.LogState:
         last, counts = writer.last, writer.counts
         is_compared = writer.is_compared
         relations = writer.new_relations() if is_compared else []
-        return LogState(
+        return orders.LogState(
             position=writer.position,
             is_compared=is_compared,
             last=None if last is None else Last(*last),
@@ -131,7 +105,7 @@ class LogThread:
             lacks_first_load=writer.lacks_first_load,
             is_full=writer.is_full,
             has_changes=writer.has_changes,
-            counts=Counts(
+            counts=orders.Counts(
                 counts["transactions"],
                 counts["rows"],
                 0,
@@ -139,52 +113,52 @@ class LogThread:
                 counts["last_commit_time"],
                 counts["last_message"],
             ),
-            relations=tuple(Relation(*each) for each in relations),
+            relations=tuple(orders.Relation(*each) for each in relations),
         )
 
-    def _carry_out(self, writer: LogWriter, order: Order) -> Any:  # noqa: PLR0912 -- a case for each kind
+    def _carry_out(self, writer: LogWriter, order: orders.Order) -> Any:  # noqa: PLR0912 -- a case for each kind
         """Carries an order out. Returns its answer."""
         match order:
-            case Append(block, end):
+            case orders.Append(block, end):
                 writer.append(block)
                 if end > writer.position or not writer.is_compared:
                     writer.advance(end)
-            case NewSession(_, session):
+            case orders.NewSession(_, session):
                 _begin_session(writer, session)
-            case SetTimeline(timeline):
+            case orders.SetTimeline(timeline):
                 writer.set_timeline(timeline)
-            case Sync():
+            case orders.Sync():
                 writer.sync()
-            case ExtendCatalog(catalog):
+            case orders.ExtendCatalog(catalog):
                 writer.extend_catalog(catalog)
                 return writer.catalog
-            case Fill():
+            case orders.Fill():
                 writer.fill()
-            case Publish():
+            case orders.Publish():
                 writer.publish()
-            case PlanLoad():
+            case orders.PlanLoad():
                 writer.plan_first_load()
-            case BeginLoad(number, point, micros, catalog, tables):
+            case orders.BeginLoad(number, point, micros, catalog, tables):
                 writer.extend_catalog(catalog)
                 load = writer.begin_load(point, micros, catalog, tables)
                 self.loads[number] = load
                 return load
-            case EndLoad(number):
+            case orders.EndLoad(number):
                 is_placed = writer.end_load(self.loads[number])
                 if is_placed:
                     del self.loads[number]
                 return is_placed
-            case GiveUpLoad(number):
+            case orders.GiveUpLoad(number):
                 writer.give_up_load(self.loads[number])
                 del self.loads[number]
-            case Close():
+            case orders.Close():
                 pass
             case _:
                 assert_never(order)
         return None
 
 
-def _begin_session(writer: LogWriter, session: Session) -> None:
+def _begin_session(writer: LogWriter, session: orders.Session) -> None:
     writer.new_session()
     if session.comparison is Comparison.DONE:
         writer.assume_compared()

@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 
 
 class Counts(NamedTuple):
-    """Counts of the landed changes.
+    """Counts of the landed changes. `last_commit_time` is in microseconds since 1970.
 
-    Attributes:
-        transactions: Transactions.
-        rows: Rows that were inserted, updated or deleted in them.
-        bytes: Bytes of the stream.
-        segments: Published segments.
-        last_commit_time: When the last transaction was committed, in microseconds since
-            1970.
-        last_message: The commit LSN of the last transaction that has a logical message.
+    `last_message` is the commit LSN of the last transaction with a logical message.
     """
 
     transactions: int = 0
@@ -50,15 +43,9 @@ class Counts(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A session of the server.
+    """A session of the server. `timeline_start` is None if it is not known.
 
-    Attributes:
-        timeline: The server's timeline.
-        timeline_start: Where it began, if that is known.
-        slot_start: Where the slot is, if the log is empty.
-        confirmed: Up to where the slot was confirmed.
-        comparison: The purpose of the session.
-        asked: The options of its stream that matter for what comes.
+    The slot was confirmed up to `confirmed`. An empty log begins at `slot_start`.
     """
 
     timeline: int
@@ -70,14 +57,7 @@ class Session(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A relation version of the stream.
-
-    Attributes:
-        oid: Its OID.
-        schema: Its schema.
-        name: Its name.
-        types: The OIDs of its columns' types.
-    """
+    """A relation version of the stream, with the OIDs of its columns' types."""
 
     oid: int
     schema: str
@@ -87,19 +67,11 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """The state of a log, as its writer knows it.
+    """The state of a log, as its writer knows it. Everything up to `position` is durable.
 
-    Attributes:
-        position: Up to where everything is durable.
-        is_compared: Whether the server of the session has sent everything up to it.
-        last: The last transaction or message that the log took.
-        asked: The options of the stream that it was received with.
-        lacks_first_load: Whether it lacks the load that it begins with.
-        is_full: Whether the unpublished changes fill a segment.
-        has_changes: Whether something is not published.
-        counts: Counts of this writer, without bytes.
-        relations: Relation versions that are new. Empty before the server is compared: they may be
-            another server's.
+    It is compared once the server has sent everything up to it. It is full if the unpublished
+    changes fill a segment. `relations` are new, and empty before the server is compared: they may
+    be another server's.
     """
 
     position: Lsn
@@ -165,14 +137,9 @@ class PlanLoad:
 
 @dataclass(frozen=True, slots=True)
 class BeginLoad:
-    """Begins a load. The answer is the load.
+    """Begins a load at its consistent point. The answer is the load.
 
-    Attributes:
-        number: Its number in this process.
-        point: Its consistent point.
-        micros: Its time, in microseconds since 1970.
-        catalog: The definitions of its tables.
-        tables: Their OIDs and replica identities.
+    `micros` is its time, in microseconds since 1970. `tables` are OIDs and replica identities.
     """
 
     number: int

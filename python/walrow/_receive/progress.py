@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """How far a log is with what came.
-
-    Attributes:
-        bytes: Bytes of the stream that were appended.
-        moves: How often the log has moved on.
-    """
+    """How far a log is with what came: `bytes` of the stream, and how often it has moved on."""
 
     def __init__(self, now: float) -> None:
         """Begins with an open log, which may have something that is not durable."""

@@ -6,28 +6,19 @@ import datetime as dt
 import math
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from walrow._receive.status import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from walrow._lsn import Lsn
-    from walrow._receive.orders import Counts
-    from walrow._receive.status import LoadProgress, State
-    from walrow._receive.watch import Watch
+from walrow._lsn import Lsn
+from walrow._receive.orders import Counts
+from walrow._receive.status import LoadProgress, State, Status
+from walrow._receive.watch import Watch
 
 
 class Seen(NamedTuple):
-    """The facts about a log in a report.
+    """The facts about a log in a report. `trouble` may pass.
 
-    Attributes:
-        position: Up to where everything is durable.
-        counts: Counts of its changes.
-        load: How far a load is.
-        trouble: A problem that may pass, in words.
-        is_end_known: Whether the server's end of WAL can be compared with the position.
+    With `is_end_known`, the server's end of WAL can be compared with the position.
     """
 
     position: Lsn
@@ -102,12 +93,9 @@ class Reports:
 def lag_seconds(
     micros: int | None, lag: int | None, behind: float = math.inf
 ) -> float | None:
-    """How many seconds a log may be behind its server.
+    """How many seconds a log is behind its server at most, from its last commit and the lag in bytes.
 
-    Args:
-        micros: The last commit, in microseconds since 1970.
-        lag: The lag in bytes.
-        behind: The seconds since there was no lag in bytes. An idle server writes WAL, too.
+    `behind` counts since there was none: an idle server writes WAL, too.
     """
     if lag == 0:
         return 0.0

@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 
 class SlotFound(NamedTuple):
-    """The state of a slot.
-
-    Attributes:
-        plugin: Its plugin.
-        database: Its database.
-        confirmed: Up to where it was confirmed.
-        wal_status: Whether the server has the WAL that it needs.
-        invalidation: Why not.
-    """
+    """The state of a slot. `wal_status` is whether the server has its WAL, `invalidation` why not."""
 
     plugin: str | None
     database: str | None
@@ -35,12 +27,7 @@ class SlotFound(NamedTuple):
 
 
 class XidStatus(NamedTuple):
-    """The status of a transaction.
-
-    Attributes:
-        status: Its status. None if the server does not know it any more.
-        waits: Whether commits wait for standbys.
-    """
+    """The status of a transaction. None if the server does not know it. A commit `waits` for standbys."""
 
     status: Literal["committed", "aborted", "in progress", "future"] | None
     waits: bool
@@ -49,10 +36,7 @@ class XidStatus(NamedTuple):
 class SlotStart(NamedTuple):
     """Where a slot is when a log is begun, and what may have been prepared before.
 
-    Attributes:
-        lsn: Up to where it was confirmed.
-        prepared_until: Transactions that were committed up to here may have been prepared before.
-        prepared: So may transactions with these IDs.
+    Those are commits up to `prepared_until`, and transactions with the IDs in `prepared`.
     """
 
     lsn: Lsn
@@ -67,10 +51,9 @@ def check_timeline(
     durable: Lsn,
     slot: str,
 ) -> None:
-    """Checks that a server has everything that was received from an earlier timeline.
+    """Refuses a server that lacks something of an earlier timeline on which its log was received.
 
-    Raises:
-        ReplicationError: The log has transactions that the server does not have.
+    `history` has the LSN where each earlier timeline ended.
     """
     end = next((lsn for timeline, lsn, _ in history if timeline == before), None)
     if end is not None and end >= durable:
@@ -87,18 +70,10 @@ def check_timeline(
 def check_not_older(
     system: IdentifySystem, known: Lsn, slot: str, *, is_standby: bool
 ) -> None:
-    """Checks that a server was not set back, on the timeline that is known.
+    """Refuses a server that was set back, on the timeline that is known: its WAL ends before `known`.
 
-    Its WAL then goes on with other transactions at LSNs that the log has already.
-
-    Args:
-        system: The server, and the end of its WAL.
-        known: Up to where it has sent WAL on this timeline.
-        slot: The slot.
-        is_standby: Whether it is a standby, which may be behind the server that has sent it.
-
-    Raises:
-        ReplicationError: The server's WAL ends before that.
+    Its WAL then goes on with other transactions at LSNs that the log has already. A standby may be
+    behind the server that has sent it.
     """
     if system.xlogpos >= known or is_standby:
         return
@@ -118,13 +93,9 @@ def check_slot(
     *,
     create: bool,
 ) -> Lsn | None:
-    """Checks that a slot continues where a log ends, at 0 if it is empty.
+    """Refuses a slot that does not continue where a log ends: it is another one, or changes are lost.
 
-    Returns:
-        Up to where it was confirmed. None if it does not exist.
-
-    Raises:
-        ReplicationError: It is another slot, or changes are lost.
+    Returns up to where it was confirmed. None if it does not exist.
     """
     if found is None:
         if create and not durable:
@@ -175,17 +146,10 @@ def doubt_of_prepared(slot: str, start: SlotStart) -> str:
 
 
 def check_last_transaction(status: XidStatus | None, last: Last, slot: str) -> None:
-    """Checks that a server has the last transaction of a log, which its slot does not send again.
+    """Refuses a server without the last transaction of a log, which its slot does not send again.
 
-    Args:
-        status: Its status at the server. None if that does not matter.
-        last: The last transaction or message that the log took.
-        slot: The slot.
-
-    Raises:
-        ReplicationError: It does not have it: the slot was created again, or advanced, on a server
-            that was set back.
-        ConnectionLostError: It may not show it yet.
+    The slot was created again then, or advanced, on a server that was set back. It is a
+    ConnectionLostError if the server may not show it yet. A status of None does not matter.
     """
     if status is None:
         return

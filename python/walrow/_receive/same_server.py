@@ -9,23 +9,17 @@ from __future__ import annotations
 
 import enum
 import json
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from walrow._log.told import PREFIX
 from walrow._lsn import Lsn
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 class Last(NamedTuple):
-    """The last transaction or message that a log took.
+    """The last transaction or message that a log took. A server sends it again from `resent_from` on.
 
-    Attributes:
-        lsn: Where the record starts, or for a message, where it ends.
-        resent_from: From where on a server sends it again.
-        xid: The ID of the last transaction. None if there was none.
-        is_prepare: Whether it was prepared only.
+    `lsn` is where the record starts, or for a message, where it ends.
     """
 
     lsn: Lsn
@@ -50,13 +44,7 @@ class Comparison(enum.Enum):
 
 
 class SessionPlan(NamedTuple):
-    """How a connection begins.
-
-    Attributes:
-        start: Where the stream begins, if the slot is not later.
-        comparison: The purpose of the connection.
-        asked: The options of its stream that matter for what comes.
-    """
+    """How a connection begins. A later slot starts later. `asked` are the options that matter."""
 
     start: Lsn
     comparison: Comparison
@@ -106,12 +94,8 @@ def plan_session(
 ) -> SessionPlan:
     """Decides how a connection begins.
 
-    Args:
-        durable: Where the log ends.
-        last: The last transaction or message that it took.
-        known: The options of the stream that it was received with. Empty if they are not known.
-        wanted: Those that are given now.
-        was_compared: Whether the connection before has compared the server with the others.
+    The log was received with the `known` options of the stream. Empty if they are not known. The
+    connection before has compared the server with the others if it `was_compared`.
     """
     if not durable or not known or dict(known) == dict(wanted):
         comparison, asked = Comparison.FIRST, wanted
@@ -130,12 +114,7 @@ def plan_session(
 
 
 def full_xid(xid: int, next_xid: int) -> int:
-    """An ID of 64 bits: one of the 2³¹ before the next ID, or else after it.
-
-    Args:
-        xid: An ID of 32 bits.
-        next_xid: The next ID, of 64 bits.
-    """
+    """An ID of 64 bits: one of the 2³¹ before the next ID, or else after it."""
     ahead = (xid - next_xid) % _XIDS
     return next_xid + ahead if ahead < _XIDS // 2 else next_xid + ahead - _XIDS
 
@@ -145,12 +124,7 @@ def replaced(
     *,
     is_prepare: bool,
 ) -> str | None:
-    """How a server shows that it does not have a transaction of a log. None if it may have it.
-
-    Args:
-        status: The server's status of its ID. None if it does not know any more.
-        is_prepare: Whether the log has its prepare only.
-    """
+    """How a server shows that it does not have a transaction of a log. None if it may have it."""
     if status == "future":
         return "has not begun it yet"
     if is_prepare or status is None or status == "committed":
@@ -166,11 +140,7 @@ def began_elsewhere(
 ) -> tuple[Lsn, Lsn] | None:
     """Where a timeline of a log began, and where the server says that it began, if these differ.
 
-    Args:
-        timeline: The timeline on which the log was received.
-        known: Where it began, if that is known.
-        now: The server's timeline.
-        history: The ends of the earlier timelines, oldest first.
+    `history` has the ends of the timelines before `now`, oldest first.
     """
     # A timeline begins where the previous timeline ended.
     names = [each[0] for each in history[1:]] + [now]

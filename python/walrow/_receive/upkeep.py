@@ -15,12 +15,7 @@ class Upkeep:
     """The upkeep of a receiver's log, about once a minute."""
 
     def __init__(self, keeper: Keeper | None, worker: Worker) -> None:
-        """Stores the arguments.
-
-        Args:
-            keeper: The object that removes and merges segments. None if all stay as they are.
-            worker: The worker that does it. Nobody else uses it: a merge may take long.
-        """
+        """Stores the arguments. Nobody else uses the worker: a merge may take long."""
         self._keeper = keeper
         self._worker = worker
         self._due = time.monotonic() + _UPKEEP_SECONDS

@@ -36,12 +36,7 @@ class _Crc32c:
 
 
 class Contents:
-    """The files of a backup that have arrived, to compare with its manifest.
-
-    Attributes:
-        files: The number of files.
-        bytes: Their size.
-    """
+    """The files of a backup that have arrived, to compare with its manifest."""
 
     def __init__(self, algorithm: str, links: set[str]) -> None:
         """The server sends these links of tablespaces, and no others."""

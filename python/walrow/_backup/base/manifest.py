@@ -39,11 +39,9 @@ class WalRange(NamedTuple):
 
 
 class ManifestReader:
-    """Reads a manifest as it arrives.
+    """Reads a manifest as it arrives. `ranges` come after the files: the WAL that the backup needs.
 
-    Attributes:
-        system_identifier: The server's. None before server 17.
-        ranges: The WAL that the backup needs. It comes after the files.
+    Servers before 17 send no `system_identifier`.
     """
 
     def __init__(self) -> None:
@@ -52,11 +50,7 @@ class ManifestReader:
         self._hash = hashlib.sha256()
 
     def files(self, blocks: Iterator[bytes]) -> Iterator[ManifestFile]:
-        """Reads all blocks, and returns the files.
-
-        Raises:
-            BackupError: It is not a manifest that PostgreSQL writes, or was changed.
-        """
+        """Reads all blocks, and returns the files. Refuses what PostgreSQL does not write."""
         lines = self._lines(blocks)
         version = int(_matched(_VERSION, next(lines, b""))[1])
         if version not in _VERSIONS:

@@ -19,17 +19,11 @@ from typing import Any, NamedTuple, NoReturn, Self
 import psycopg
 from psycopg import errors, pq
 
+from walrow import _core
 from walrow._backup.base.archive import Archive, Contents, refuse
 from walrow._backup.base.manifest import MANIFEST, ManifestReader, check_wal
 from walrow._backup.base.options import StreamOptions
 from walrow._backup.store import named
-from walrow._core import (
-    base_backup_command,
-    parse_backup_data,
-    parse_backup_position,
-    parse_tablespace,
-    upload_manifest_command,
-)
 from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.commands import create_physical_slot, identify_system
@@ -197,7 +191,7 @@ class BackupStream:
     def _written(self, *, with_links: bool) -> str:
         """The command of a server of this version."""
         options = self._options
-        return base_backup_command(
+        return _core.base_backup_command(
             self._major,
             label="walrow",
             progress=options.progress is not None,
@@ -229,7 +223,7 @@ class BackupStream:
     def _upload(self, blocks: Iterable[bytes]) -> None:
         """Sends the manifest of the backup that this one is incremental to."""
         with self._broken():
-            self._send(upload_manifest_command(self._major))
+            self._send(_core.upload_manifest_command(self._major))
             self._expect(pq.ExecStatus.COPY_IN)
             for block in blocks:
                 while not self._pgconn.put_copy_data(block):
@@ -250,7 +244,9 @@ class BackupStream:
         rows = (
             [result.get_value(at, it) for it in columns] for at in range(result.ntuples)
         )
-        self.tablespaces = tuple(Tablespace(*parse_tablespace(row)) for row in rows)
+        self.tablespaces = tuple(
+            Tablespace(*_core.parse_tablespace(row)) for row in rows
+        )
         sizes = [it.size_kb for it in self.tablespaces if it.size_kb is not None]
         self._total = sum(sizes) * 1024 if sizes else None
         names = [it.oid for it in self.tablespaces]
@@ -273,7 +269,7 @@ class BackupStream:
             yield from (("d", it) for it in self._copy())
         else:
             for payload in self._copy():
-                event = parse_backup_data(payload)
+                event = _core.parse_backup_data(payload)
                 if event[0] == "n":
                     # It is compared with the names that were announced.
                     event = ("n", event[1].decode("ascii", "backslashreplace"))
@@ -371,7 +367,7 @@ class BackupStream:
 
     def _position(self) -> tuple[Lsn, int]:
         row = row_of(self._expect(pq.ExecStatus.TUPLES_OK))
-        lsn, timeline = parse_backup_position(row)
+        lsn, timeline = _core.parse_backup_position(row)
         return Lsn(lsn), timeline
 
     def _until_end(self) -> None:

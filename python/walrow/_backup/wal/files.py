@@ -123,13 +123,7 @@ class WalDirectory:
 
 
 class WalLanding:
-    """Writes the WAL of a timeline in another thread.
-
-    Attributes:
-        written: The LSN at the end of the written WAL.
-        flushed: The LSN at the end of the durable WAL.
-        failure: The error that ended writing.
-    """
+    """Writes the WAL of a timeline in another thread, up to `written`. It is durable up to `flushed`."""
 
     def __init__(
         self,

@@ -94,11 +94,8 @@ def where_to_begin(
 ) -> Segment | None:
     """Finds the next segment to receive, so that none is missing. None for an empty directory.
 
-    On the newest timeline, this is the partial segment, or the one after the last whole
-    segment. Other files, such as histories, are ignored.
-
-    Raises:
-        BackupError: A segment is missing, or a file cannot be one.
+    On the newest timeline, this is the partial segment, or the one after the last whole segment.
+    Other files, such as histories, are ignored.
     """
     found: list[tuple[Segment, bool]] = []
     for entry in sorted(listing):

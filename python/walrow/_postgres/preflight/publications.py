@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from walrow._postgres.preflight.finding import Finding, listed
-from walrow._postgres.publications import ambiguous, spoken
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from walrow._postgres.preflight.published import CheckedTable
-    from walrow._postgres.publications import Found, Relation
+from walrow._postgres.preflight.published import CheckedTable
+from walrow._postgres.publications import Found, Relation, ambiguous, spoken
 
 
 class Publication(NamedTuple):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from walrow._postgres.preflight.finding import Finding, listed
-from walrow._postgres.preflight.publications import adding
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from walrow._postgres.preflight.publications import Publication
-    from walrow._postgres.preflight.published import (
-        CheckedTable,
-        Identity,
-        WithoutSend,
-    )
+from walrow._postgres.preflight.publications import Publication, adding
+from walrow._postgres.preflight.published import (
+    CheckedTable,
+    Identity,
+    WithoutSend,
+)
 
 
 def check_tables(
