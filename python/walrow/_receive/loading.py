@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from walrow._core import Catalog, LogLoad
-    from walrow._lsn import Lsn
     from walrow._postgres.copying import Piece
     from walrow._postgres.published import PublishedTable
     from walrow._postgres.waiting import Waiting
