@@ -96,25 +96,3 @@ def test_a_key_never_becomes_null(
     changes = f"delta:{tmp_path}/changes"
     options = NULL["for all"]
     assert log.apply(mode="changes", target=changes, **options).net_rows == 2 + loads
-
-
-@pytest.mark.parametrize("loads", [False, True], ids=["changes", "load"])
-@pytest.mark.parametrize("mode", ["current", "history", "changes"])
-def test_a_refused_value_leaves_no_new_target(
-    tmp_path: Path,
-    mode: str,
-    loads: bool,  # noqa: FBT001 - a parameter
-) -> None:
-    """It is the last of many rows, so others may be written before."""
-    log = WrittenLog(tmp_path, id="int", at="timestamptz", v="text")
-    rows = [
-        [str(number), "2024-01-01 00:00:00+00", "x" * 2000] for number in range(4000)
-    ]
-    rows.append(["4000", "infinity", "x"])
-    log.load(*rows) if loads else log.insert(*rows)
-    with pytest.raises(walrow.errors.UnrepresentableError):
-        log.apply(mode=mode)
-    assert not (tmp_path / "t").exists()
-    # Nothing of it is in the way of the next call.
-    applied = log.apply(mode=mode, unrepresentable="null")
-    assert applied.net_rows == 4001 + (loads and mode == "changes")

@@ -217,10 +217,10 @@ class Call(calls.Call):
     def _rehearse(
         self, applied: AppliedTable, batches: Callable[[], Iterable[Any]]
     ) -> None:
-        """Decodes the rows of a new target before it is created: one may be refused."""
-        texts = path_texts(applied.own, self.partition_by)
-        for rows in batches():
-            refuse_lost_texts(rows, texts, applied, self.target)
+        """Looks whether rows can be written, so that no target is left that cannot be."""
+        if texts := path_texts(applied.own, self.partition_by):
+            for rows in batches():
+                refuse_lost_texts(rows, texts, applied, self.target)
 
     def _ready(
         self,
