@@ -352,11 +352,7 @@ class TableLoad:
         return everything
 
     def _share(self, snapshot: str) -> tuple[list[PublishedTable], int, Catalog]:
-        """Gives the snapshot to the connections.
-
-        Returns:
-            All published tables, the time of the snapshot, and the definitions.
-        """
+        """Gives the snapshot to the connections. Returns all published tables, its time, and definitions."""
         *copying, now = self._connections
         for conn in copying:
             conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
