@@ -286,8 +286,8 @@ FAULTS_OF_RECEIVERS = [
     Fault(
         "the end confirms too much",
         "core",
-        "actions.append(Confirm(self.disk.confirmable))",
-        "actions.append(Confirm(Lsn(self.disk.confirmable + 1)))",
+        "actions.append(events.Confirm(self.disk.confirmable))",
+        "actions.append(events.Confirm(Lsn(self.disk.confirmable + 1)))",
     ),
     Fault(
         "a stop waits for the disk",

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import functools
+import os
 import secrets
 import sys
+import time
 import weakref
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, cast, get_type_hints
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import (
+    Any,
+    Literal,
+    NoReturn,
+    Self,
+    TypeAlias,
+    Unpack,
+    cast,
+    get_type_hints,
+)
 
-from walrow._core import Reader
+import psycopg
+
+from walrow._core import Batch, Reader, Schema, is_keepalives
 from walrow._lsn import Lsn
 from walrow._postgres.catalog import catalog as read_catalog
 from walrow._postgres.commands import create_slot
 from walrow._postgres.connecting import connect_for_sql, parameters_of
-from walrow._postgres.leftovers import Leftovers
-from walrow._postgres.live_blocks import LiveBlocks
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.session import settings
 from walrow._postgres.slot_positions import (
@@ -23,23 +34,15 @@ from walrow._postgres.slot_positions import (
     has_other_positions,
     position_of_now,
 )
-from walrow._postgres.temporary_publication import create_if_missing
+from walrow._postgres.temporary_publication import create_if_missing, drop_if_exists
 from walrow._read import schemas
 from walrow._read.around import AroundReader
 from walrow._read.signatures import with_options
 from walrow._sources.logs import start_in
-from walrow.errors import OptionError
-from walrow.typing import ChangesOptions, SchemaOptions
+from walrow.errors import ConnectionLostError, OptionError, ReplicationError
+from walrow.typing import ChangesOptions, SchemaOptions, TableName
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Literal, Self, Unpack
-
-    import psycopg
-
-    from walrow._core import Batch, Schema
-    from walrow._postgres.live_blocks import Until
-    from walrow.typing import TableName
+Until: TypeAlias = Literal["now"] | float | None
 
 
 @with_options(ChangesOptions)
@@ -143,7 +146,7 @@ class Changes(AroundReader):
         """Connects, and creates temporary objects. `changes` checks the parameters."""
         self._given, self._until, self._peek = given, until, peek
         self._is_temporary = slot is None
-        self._left = Leftovers(given)
+        self._left = _Leftovers(given)
         # Also at the end of the interpreter, if nobody closes it.
         self._finalizer = weakref.finalize(self, self._left.remove)
         try:
@@ -163,7 +166,7 @@ class Changes(AroundReader):
                 # Not before the slot, whose creation may take longer than idle_session_timeout.
                 with connect_for_sql(given) as conn:
                     _add_catalog(options, conn, self.publications)
-            self._blocks = LiveBlocks(
+            self._blocks = _LiveBlocks(
                 stream,
                 functools.partial(
                     stream.start,
@@ -310,6 +313,153 @@ class Changes(AroundReader):
         raise TypeError(text)
 
 
+class _Leftovers:
+    """A stream, whose end drops a temporary slot, and a publication."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._given = given
+        self._process = os.getpid()
+        self.stream: ReplicationStream | None = None
+        self.publication: str | None = None
+
+    def remove(self) -> None:
+        """Closes the stream, which drops a temporary slot, and drops the publication."""
+        if os.getpid() != self._process:
+            # A fork has the same objects, but they belong to its parent.
+            return
+        try:
+            if self.stream is not None:
+                self.stream.close()
+        finally:
+            if self.publication is not None:
+                self._drop(self.publication)
+
+    def check(self) -> None:
+        """Raises an error if the publication could not be dropped."""
+        if self.publication is not None:
+            raise ReplicationError(self._advice())
+
+    def explain(self, error: BaseException) -> None:
+        """Adds to another error what `check` would raise."""
+        if self.publication is not None:
+            error.add_note(f"walrow: {self._advice()}")
+
+    def _drop(self, publication: str) -> None:
+        try:
+            with connect_for_sql({**self._given, "connect_timeout": 2}) as conn:
+                drop_if_exists(conn, publication)
+        except ReplicationError:
+            # `check` and `explain` say so.
+            return
+        self.publication = None
+
+    def _advice(self) -> str:
+        return (
+            "a publication is left, because the server did not answer: drop it with"
+            f" DROP PUBLICATION {self.publication}"
+        )
+
+
+class _LiveBlocks:
+    """Starts a slot's stream with the first block, and ends it as `until` says.
+
+    An empty block says that nothing more came for now, so that the reader returns the rows that it
+    has. `goal` returns the position of now, and is called with the first block. All that arrived of
+    a temporary slot is confirmed: no other client needs it. `close` is called at the end, and after
+    an error.
+    """
+
+    def __init__(
+        self,
+        stream: ReplicationStream,
+        start: Callable[[], None],
+        *,
+        until: Until,
+        goal: Callable[[], Lsn],
+        is_temporary: bool,
+        close: Callable[[], Any],
+    ) -> None:
+        self.close = close
+        self._stream = stream
+        self._start = start
+        self._until = until
+        self._goal = goal
+        self._is_temporary = is_temporary
+        self._blocks = self._receive()
+        #: Whether the reader has returned everything that arrived.
+        self._is_delivered = True
+        #: How many batches it has returned. None if nobody counts them.
+        self.returned: int | None = 0
+        #: How many of them are confirmed.
+        self._confirmed: int | None = -1
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._blocks)
+        except BaseException:
+            self.close()
+            raise
+
+    def confirm(self, position: Lsn, *, is_everything: bool) -> None:
+        """Confirms a position. Later ones without changes follow if all batches end there."""
+        self._confirmed = self.returned if is_everything else -1
+        self._stream.confirm(position)
+
+    def _receive(self) -> Iterator[bytes]:
+        stream, until = self._stream, self._until
+        goal = self._goal() if until == "now" else None
+        ends = None
+        if isinstance(until, int | float):
+            ends = time.monotonic() + until
+        self._start()
+        asked = flushed = 0.0
+        while goal is None or stream.server_lsn < goal:
+            now = time.monotonic()
+            if ends is not None and now >= ends:
+                return
+            if goal is not None and now >= asked + _ASK_SECONDS:
+                # An idle server does not say by itself how far it has read.
+                stream.confirm(stream.flushed, reply=True)
+                asked = now
+            patience = _WAIT_SECONDS if self._is_delivered else _IDLE_SECONDS
+            if goal is not None:
+                patience = min(patience, _ASK_SECONDS)
+            if ends is not None:
+                patience = min(patience, ends - now)
+            block = stream.receive(patience)
+            if block is None:
+                text = "the server was shut down: connect again"
+                raise ConnectionLostError(text)
+            now = time.monotonic()
+            if block:
+                if self._is_delivered and not is_keepalives(block):
+                    self._is_delivered = False
+                    flushed = now
+                yield block
+            if not self._is_delivered and (
+                not block or now >= flushed + _FLUSH_SECONDS
+            ):
+                yield b""
+                flushed = now
+                # The reader asks for the next block when it has returned all rows.
+                self._is_delivered = not block
+            self._confirm_received()
+
+    def _confirm_received(self) -> None:
+        """Confirms what needs no caller, so that the server can remove its WAL."""
+        stream = self._stream
+        is_free = self._is_temporary or (
+            self._is_delivered
+            and self.returned is not None
+            and self.returned == self._confirmed
+        )
+        if is_free and stream.server_lsn > stream.flushed:
+            stream.confirm(stream.server_lsn)
+
+
 def _check(
     publications: str | Sequence[str] | None,
     slot: str | None,
@@ -398,3 +548,8 @@ def _say(text: object) -> None:
 
 
 _has_noted = False
+#: How long rows wait for more of them: a pause of the server, and at most.
+_IDLE_SECONDS = 0.05
+_FLUSH_SECONDS = 0.5
+_ASK_SECONDS = 0.2
+_WAIT_SECONDS = 1.0

@@ -134,9 +134,7 @@ def copy(
 ) -> None:
     """Copies a piece. `take` gets whole rows, about 1 MiB at once. A stop wakes the `waiter`.
 
-    Raises:
-        ReplicationError: The server refused it, or the connection broke.
-        Stopped: It was given up.
+    It raises `Stopped` if it was given up.
     """
     pgconn = conn.pgconn
     wait = _waits(pgconn, waiter, is_stopped)

@@ -9,25 +9,21 @@ A server that stands still delays only the answers: whoever asks goes on without
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
 
+from walrow._core import Catalog
 from walrow._postgres.catalog import catalog_now
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._workers import Worker
 from walrow.errors import ConnectionLostError, Error, OptionError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from walrow._core import Catalog
-
 
 T = TypeVar("T")
 
@@ -122,11 +118,7 @@ class Asker:
 def read_catalog(
     conn: psycopg.Connection[Any], *, publications: Sequence[str]
 ) -> Catalog:
-    """Reads the catalog for publications, and does not wait for locks on their tables.
-
-    Raises:
-        ReplicationError: It cannot be read.
-    """
+    """Reads the catalog for publications, and does not wait for locks on their tables."""
     try:
         try:
             return catalog_now(conn, publications)

@@ -15,14 +15,19 @@ import queue
 import secrets
 import time
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
-from walrow._core import LogWriter
+import psycopg
+
+from walrow._core import Catalog, LogWriter
 from walrow._log import requests as load_requests
 from walrow._log.retention import Keeper
 from walrow._log.stopped import refuse_stopped, stop, way_out
-from walrow._postgres.commands import drop_slot
+from walrow._postgres.commands import CreatedSlot, drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.copying import was_busy
 from walrow._postgres.failures import deserves_reconnect
@@ -39,32 +44,21 @@ from walrow._receive.disk_states import (
     ReadCatalog,
     is_refusal,
 )
+from walrow._receive.events import Action, Event
 from walrow._receive.goal import Goal
 from walrow._receive.link import Link
 from walrow._receive.link_states import Want, Wishes
 from walrow._receive.loading import TableLoad
 from walrow._receive.log_thread import LogThread
+from walrow._receive.options import ReceiveOptions
 from walrow._receive.reports import Reports, Seen
-from walrow._receive.status import PendingLoad, Received
+from walrow._receive.status import PendingLoad, Received, State
 from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
 from walrow._results import counted
 from walrow._waiting import StopEvent, Waiter
 from walrow._workers import Worker
 from walrow.errors import ConnectionLostError, Error, LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-    from contextlib import AbstractContextManager
-
-    import psycopg
-
-    from walrow._core import Catalog
-    from walrow._postgres.commands import CreatedSlot
-    from walrow._receive.events import Action, Event
-    from walrow._receive.options import ReceiveOptions
-    from walrow._receive.status import State
 
 
 class Driver:

@@ -11,16 +11,19 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
+from walrow._core import Catalog, LogLoad
 from walrow._postgres.catalog import catalog_now
 from walrow._postgres.commands import create_slot, drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.copying import (
+    Piece,
     Stopped,
     altered,
     copy,
@@ -33,14 +36,16 @@ from walrow._postgres.failures import SERIALIZATION_FAILURE
 from walrow._postgres.locks import READING, locks_on
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.printed_names import printed_names
-from walrow._postgres.published import entries_of, published_tables
+from walrow._postgres.published import PublishedTable, entries_of, published_tables
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
+from walrow._postgres.waiting import Waiting
 from walrow._receive.load import (
     Blocked,
     Broken,
     Copied,
     Culprits,
+    Event,
     Opened,
     Shared,
     Unblocked,
@@ -52,17 +57,8 @@ from walrow._waiting import Waiter
 from walrow._workers import Worker
 from walrow.errors import Error, OptionError, ReplicationError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from walrow._core import Catalog, LogLoad
-    from walrow._postgres.copying import Piece
-    from walrow._postgres.published import PublishedTable
-    from walrow._postgres.waiting import Waiting
-    from walrow._receive.load import Event
-
-    #: Takes all published tables, the OIDs of those that the load lacks, its LSN, and its names.
-    Lacks = Callable[..., None]
+#: Takes all published tables, the OIDs of those that the load lacks, its LSN, and its names.
+Lacks = Callable[..., None]
 
 
 class TableLoad:
@@ -352,11 +348,7 @@ class TableLoad:
         return everything
 
     def _share(self, snapshot: str) -> tuple[list[PublishedTable], int, Catalog]:
-        """Gives the snapshot to the connections.
-
-        Returns:
-            All published tables, the time of the snapshot, and the definitions.
-        """
+        """Gives the snapshot to the connections. Returns all published tables, its time, and definitions."""
         *copying, now = self._connections
         for conn in copying:
             conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
