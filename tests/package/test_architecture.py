@@ -257,10 +257,11 @@ def test_threads_are_made_in_few_places() -> None:
     assert workers == {
         "_backup.wal.files",
         "_backup.wal.receiver",
-        "_postgres.locks",
         "_postgres.open_connections",
-        # The three kinds of a receiver: askers, the log's thread, copies.
+        # The kinds of a receiver: askers, connections, files, copies, the log's thread.
         "_receive.askers",
+        "_receive.connector",
+        "_receive.driver",
         "_receive.loading",
         "_receive.log_thread",
         "_run.parent",
@@ -279,7 +280,6 @@ def test_few_modules_wait_by_themselves() -> None:
     # The threads of a part wait for each other with events.
     assert makers("Event", "Condition") == {
         "_backup.wal.receiver",
-        "_postgres.locks",
         "_receive.loading",
         "_workers",
         "cli.backup",
