@@ -223,6 +223,8 @@ def _completed(before: Published, look: Look) -> Published:
                 "changed": [table.created] * len(columns),
                 "since": {plain_name(it[1]): str(before.position) for it in columns},
                 "lacking": [],
+                # It had the conditions instead.
+                "filter_digests": known.get("filters", []),
             } | known
     compared = before.position if before.compared is None else before.compared
     return before._replace(tables=tables, compared=compared)
@@ -602,8 +604,7 @@ def _differences(before: Mapping[str, Any], table: PublishedTable) -> Iterator[R
 def _publication_differences(
     before: Mapping[str, Any], table: PublishedTable
 ) -> Iterator[Reason]:
-    digests = list(table.filter_digests)
-    if before.get("filter_digests", digests) != digests:
+    if before["filter_digests"] != list(table.filter_digests):
         yield Reason(Why.FILTER, "its row filter has changed")
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
