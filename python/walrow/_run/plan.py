@@ -36,6 +36,7 @@ class Facts:
         left: The tables that left, and why.
         last: Where the last change of tables that left ends, by OID.
         unaccepted: Why tables have to be accepted, by OID.
+        erased: The OIDs of tables with targets that rows or columns were erased of.
     """
 
     tables: tuple[Table, ...]
@@ -49,6 +50,7 @@ class Facts:
     left: Mapping[Table, Left] = field(default_factory=dict)
     last: Mapping[int, Lsn] = field(default_factory=dict)
     unaccepted: Mapping[int, str] = field(default_factory=dict)
+    erased: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,10 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         for claim in gone
         if (before := recorded.get(claim.place)) is not None
         and before.oid == claim.table.oid
-        and (before.end or 0) < facts.last.get(before.oid, 0)
+        and (
+            (before.end or 0) < facts.last.get(before.oid, 0)
+            or (before.mode != "current" and before.oid in facts.erased)
+        )
         and claim.problem is None
     )
     return Plan(
