@@ -29,7 +29,6 @@ class Work(NamedTuple):
     """The work of a call.
 
     Attributes:
-        applied: The table.
         batch: The part of the log to read.
         found: The target. None if it does not exist.
         line: The line of its commits. None for one that `resume_from` begins.
@@ -53,11 +52,7 @@ class Quiet(Exception):  # noqa: N818 - it is no error
 
 
 class Call:
-    """One call of `apply_changes`: its options, and the values that follow from them.
-
-    Attributes:
-        engine: The engine that writes the target.
-    """
+    """One call of `apply_changes`: its options, and the values that follow from them."""
 
     engine: Engine
 
