@@ -59,7 +59,6 @@ class Mark(Result):
     """Why a table is not whole.
 
     Attributes:
-        reason: The event in words.
         since: Where the log ended when the receiver looked last before. It happened later.
         until: The end of the load, or the TRUNCATE, that made the table whole again. None before.
         accepted: When somebody accepted it. None if nobody did.

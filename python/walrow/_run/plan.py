@@ -83,8 +83,6 @@ class Plan:
         claims: The tables that the file means.
         apply: The tables that are applied, each to its target.
         load: The tables that need a request for their load now.
-        waiting: The tables that need a load.
-        refused: The tables that are not applied.
         removed: The targets that the file does not mean any more. They are left as they are.
         rest: The tables that left, as far as their targets lack changes from before.
         left: The tables of the file that left. They hold back nothing else.
