@@ -25,6 +25,9 @@ def apply(log: walrow.Log, table: str, db: sqlite3.Connection) -> walrow.Lsn:
         [[checkpoint]] = db.execute(query, [table])
         # Refuses another log, another table, and another key.
         net = log.net(table, start=checkpoint, profile="text")
+        if not net.versions:
+            # The log has no changes left, and the database has them all.
+            return net.end
         to, keys, columns = quoted(table), quoted(*net.keys), quoted(*net.columns)
         if net.clears:
             # The table may have another key now.

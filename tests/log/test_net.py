@@ -970,6 +970,7 @@ def test_a_target_that_has_all_removed_changes(tmp_path: Path) -> None:
     for start in (before.checkpoint, 0x1000):
         net = log.net("public.t", start=start)
         assert (list(net), net.rows, net.keys, net.end) == ([], 0, ("id",), log.end)
+        assert (net.columns, net.versions) == ([], ())
     assert log.net(oid, start=0x1000, keys=["v"]).keys == ("v",)
     for lacking in (0, 0xF00):
         with pytest.raises(walrow.errors.LogError, match="walrow load") as raised:

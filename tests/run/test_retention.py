@@ -17,8 +17,10 @@ pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake"
 
 from servers.live_log import history
 from servers.shop import Shop, opened_shop
+from servers.world import World
 from walrow._run.status import status_of
-from walrow.errors import LogError
+from walrow.errors import ApplyError, LogError
+from walrow.typing import Mode
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
@@ -131,3 +133,48 @@ def test_targets_of_a_person(server: EmbeddedServer, tmp_path: Path) -> None:
         source.load("two")
         apply("two", "new")
         assert len(log.readers()) == 3
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "ALTER TABLE t ALTER v TYPE text USING v || '!'",
+        "ALTER PUBLICATION p DROP TABLE t",
+    ],
+)
+def test_a_table_whose_changes_were_removed(
+    world: World, tmp_path: Path, event: str
+) -> None:
+    """What the receiver notices later counts, as for any other table."""
+
+    def apply(mode: Mode) -> None:
+        target = f"delta:{tmp_path}/{mode}"
+        walrow.delta.apply_changes(
+            world.path, table="public.t", target=target, mode=mode
+        )
+
+    modes: list[Mode] = ["current", "history"]
+    world.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, v varchar)",
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "CREATE PUBLICATION p FOR TABLE t, other",
+    )
+    world.look()
+    world.sql("INSERT INTO t VALUES (1, 'a')")
+    world.look()
+    for mode in modes:
+        apply(mode)
+    for number in range(2):
+        world.sql(f"INSERT INTO other VALUES ({number})")
+        world.look()
+        world.log.retain(bytes=1, force=True)
+    (versions,) = (it.versions for it in world.log.tables() if it.name == "public.t")
+    assert not versions
+    for mode in modes:
+        apply(mode)
+    world.sql(event, "INSERT INTO other VALUES (9)")
+    world.look()
+    for mode in modes:
+        with pytest.raises(ApplyError) as raised:
+            apply(mode)
+        assert raised.value.code in ("incomplete", "left")

@@ -702,6 +702,25 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     assert "there is no log in" in str(done.exception)
 
 
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_all_changes_of_a_table_are_erased(log: WrittenTables, mode: str) -> None:
+    """Its target follows that, also if the table was dropped."""
+    log.insert(1, 2, 3)
+    made, _ = applier_of(log, f'{TARGET}mode = "{mode}"\n')
+    round_of(made)
+    end = walrow.Log(log.path).end
+    left = {20_002: Left("sales", "sales.t2", Absence.DROPPED, Lsn(8))}
+    tables = {oid: {"name": f"sales.t{oid - 20_000}"} for oid in (20_001, 20_003)}
+    record = Published(tables, end, None, {}, {}, {}, left=left)
+    write_published(log.path, record)
+    log.writer.close()
+    for number in (1, 2):
+        walrow.Log(log.path).erase(f"sales.t{number}", keys=[{"id": 1}])
+    for _ in range(2):
+        assert set(round_of(made).values()) == {None}
+        assert [len(rows(log, number)) for number in (1, 2, 3)] == [0, 0, 1]
+
+
 def test_targets_get_what_tables_had_before_they_left(log: WrittenTables) -> None:
     log.insert(1, 2, 3)
     made, said = applier_of(log)

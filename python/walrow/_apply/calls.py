@@ -29,7 +29,6 @@ class Work(NamedTuple):
     """The work of a call.
 
     Attributes:
-        applied: The table.
         batch: The part of the log to read.
         found: The target. None if it does not exist.
         line: The line of its commits. None for one that `resume_from` begins.
@@ -53,11 +52,7 @@ class Quiet(Exception):  # noqa: N818 - it is no error
 
 
 class Call:
-    """One call of `apply_changes`: its options, and the values that follow from them.
-
-    Attributes:
-        engine: The engine that writes the target.
-    """
+    """One call of `apply_changes`: its options, and the values that follow from them."""
 
     engine: Engine
 
@@ -90,8 +85,8 @@ class Call:
         with the first load whose key and types the later changes have, too.
         """
         token = None if found is None else found.token
-        if not self.table.versions and self.table.oid in self.contents.removed:
-            raise Quiet(self._quiet(token))
+        if not self.table.versions and (gone := self._without_changes(found)):
+            return gone
         start = self.rules.resume_from or (Lsn(0) if token is None else token.end)
         mode = self.rules.mode
         if mode == "current":
@@ -227,16 +222,31 @@ class Call:
             since=None if token is None else token.true_since,
         )
 
-    def _quiet(self, token: Token | None) -> Applied:
-        """The result for a table whose changes were all removed from the log."""
-        if (
-            token is None
-            or (token.source, token.oid) != (self.log.source, self.table.oid)
-            or token.mode != self.rules.mode
-            or token.end < self.contents.removed[self.table.oid][0]
-        ):
+    def _without_changes(self, found: Found | None) -> AppliedTable | None:
+        """A table whose changes are all gone, as long as the target may have erased rows of it.
+
+        Raises:
+            Quiet: The target needs nothing.
+        """
+        oid, mode = self.table.oid, self.rules.mode
+        removed, _ = self.contents.removed.get(oid, (None, ""))
+        token = None if found is None else found.token
+        if token is not None and token.oid == oid:
+            start, line = self.record.start(found, token.keys)
+            if mode != "changes":
+                self._refuse_incomplete(start)
+            if self.record.lacks_erasure(token):
+                import pyarrow as pa
+
+                table, none = self.table, pa.schema([])
+                return AppliedTable(self.log, table, token.keys, none, (), self.options)
+            erased = self.contents.erased.get(oid, 0)
+            needed = max(removed or 0, erased if mode == "current" else 0)
+            if line is not None and (removed or erased) and start >= needed:
+                raise Quiet(self._unchanged(token, start, self.end))
+        if removed is not None:
             raise self._pruned(Lsn(0) if token is None else token.end)
-        return self._unchanged(token, token.end, self.end)
+        return None
 
     def begin(
         self,

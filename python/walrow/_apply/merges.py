@@ -23,9 +23,7 @@ class Clause(NamedTuple):
     """A clause of a MERGE. Of the clauses that fit a row, the first one counts.
 
     Attributes:
-        rows: The rows that it is about.
-        action: The effect on them.
-        condition: The condition for them. None for all.
+        condition: The condition for rows. None for all.
         values: The new values by column. Empty for a delete.
     """
 
@@ -77,14 +75,9 @@ def net_changes(
 ) -> Merge:
     """The MERGE of net changes, whose columns have the target's names.
 
-    Args:
-        applied: The table.
-        rules: The caller's options for the target.
-        words: The words of the engine.
-        overwrites: Whether the rows replace all others.
-        lacks_marks: Whether rows may not say yet whether they were deleted.
-        kept: The condition for a row that keeps the target's value of a column.
-        inserted: The values of new rows that are not simply the source's.
+    They replace all others if it `overwrites`. If it `lacks_marks`, rows may not say yet whether they
+    were deleted. `kept` has the condition for a row that keeps the target's value of a column, and
+    `inserted` the values of new rows that are not simply the source's.
     """
     sets, values = {}, {}
     for name in applied.columns:
@@ -122,11 +115,7 @@ def versions(
 ) -> Merge:
     """The MERGE of `merge_rows`, which closes versions and opens others.
 
-    Args:
-        keys: The columns of the key.
-        inserted: The columns of new versions.
-        closed: When all other open versions end, in microseconds since 1970. None if they stay.
-        words: The words of the engine.
+    All other open versions end at `closed`, in microseconds since 1970. They stay if it is None.
     """
     current, since, until = map(words.own, (IS_CURRENT, VALID_FROM, VALID_TO))
     begins, ends = (f"s.{words.quoted(it)}" for it in (VALID_FROM, VALID_TO))
@@ -154,12 +143,9 @@ def versions(
 def erasing(
     columns: Sequence[tuple[str, int]], words: Words, *, has_images: bool
 ) -> Merge:
-    """The MERGE that removes rows, and values of columns.
+    """The MERGE that removes rows, and values that columns had before an LSN.
 
-    Args:
-        columns: Columns of the target. Values of changes before an LSN are removed.
-        words: The words of the engine.
-        has_images: Whether a change may have two rows: before it and after it.
+    With `has_images`, a change may have two rows: before it and after it.
     """
     lsn, seq = (f"t.{words.own(name)}" for name in (LSN, SEQ))
     on = f"{lsn} = s.{words.quoted(LSN)} AND {seq} = s.{words.quoted(SEQ)}"

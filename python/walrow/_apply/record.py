@@ -237,19 +237,17 @@ class Record(NamedTuple):
                 f"{self.target}: it has the rows of {token.table}, and not of {name}: "
                 "use another target"
             )
-        elif self.rules.mode != "current":
-            text = (
-                f"{self.target}: it has rows of {name} with the OID {token.oid}, which now has the "
-                f"OID {self.table.oid}: it was dropped and created again. Use another target"
-            )
-        elif batch.barrier is None:
-            text = (
-                f"{self.target}: it has the rows of {name} with the OID {token.oid}, which "
-                f"now has the OID {self.table.oid}: it was dropped and created again. Load "
-                f"it: walrow load {self.contents.log.location} {name}"
-            )
         else:
-            return
+            text = (
+                f"{self.target}: it has rows of the table with the OID {token.oid}, and the name "
+                f"{name} now means another table, with the OID {self.table.oid}. "
+            )
+            if self.rules.mode != "current":
+                text += "Use another target"
+            elif batch.barrier is None:
+                text += f"Load it: walrow load {self.contents.log.location} {name}"
+            else:
+                return
         raise self.error(text, code="other_table")
 
     def refuse_other_rows(

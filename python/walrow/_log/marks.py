@@ -59,8 +59,6 @@ class Mark(Result):
     """Why a table is not whole.
 
     Attributes:
-        code: The reason, as a code.
-        reason: The event in words.
         since: Where the log ended when the receiver looked last before. It happened later.
         until: The end of the load, or the TRUNCATE, that made the table whole again. None before.
         accepted: When somebody accepted it. None if nobody did.
@@ -94,9 +92,7 @@ class Mark(Result):
     def holds_at(self, position: Lsn, end: Lsn) -> bool:
         """Whether the table is not whole at a position because of it, and it was not accepted.
 
-        Args:
-            position: The position.
-            end: Where the log ends. Other WAL may have put `since` behind it.
+        The log ends at `end`. Other WAL may have put `since` behind it.
         """
         is_since = position >= min(self.since, end)
         is_before_load = self.until is None or position < self.until

@@ -60,11 +60,12 @@ def tables_of(log: LogDirectory, record: Published) -> list[LogTable]:
         # Changes after the look know the name better.
         if last.get(oid, Lsn(0)) <= max(record.position, record.seen):
             pairs[oid] = record.pair_of(oid)
+    erased = log.erased()
     for oid, left in record.left.items():
-        # A dropped table is there as long as the log has changes of it.
+        # A dropped table is there as long as the log has changes of it, or had erased ones.
         if left.ruling is Ruling.FORGOTTEN:
             pairs.pop(oid, None)
-        elif oid in pairs or left.needs_ruling:
+        elif oid in pairs or left.needs_ruling or erased.get(oid, 0) > log.start:
             pairs[oid] = split(left.name, left.schema)
     marks = {oid: tuple(record.marks.get(oid, ())) for oid in pairs}
     return [

@@ -80,7 +80,8 @@ class Net(AroundReader):
         start: Up to where the target has all changes before.
         end: Up to where it has them when these are applied, too.
         keys: The columns that identify a row.
-        versions: The definitions of the table in the log, in their order.
+        versions: The definitions of the table in the log, in their order. Empty if all changes of
+            the table were removed from the log, and the target has them.
         checkpoint: The text to store in the target together with the rows. It is the next
             `start`, which is compared with the log, the table and its key.
     """
@@ -190,8 +191,8 @@ class Net(AroundReader):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the table's own columns. Reads the log."""
-        return list(self._chosen(self.schema.names))
+        """The names of the table's own columns. Reads the log. Empty without `versions`."""
+        return list(self._chosen(self.schema.names)) if self.versions else []
 
     @property
     def bytes_read(self) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from walrow._apply.engines import is_path
+from walrow._log.erasures import read_erasures
 from walrow._log.items import LogTable
 from walrow._log.marks import Why, is_unsure
 from walrow._log.names import owners
@@ -59,13 +60,17 @@ def facts_of(
     recorded = read_targets(log.read_object)
     known = {it.oid for it in recorded}
     seen = {it.oid for it in tables for mark in it.marks if mark.code is Why.INHERITED}
+    erased = known & read_erasures(log.read_object).keys()
     return Facts(
         tables=tuple(by_pair.values()),
         left={Table(it.oid, *it.pair): it.left for it in found if it.left is not None},
         last={it.oid: it.last for it in found if it.left is not None},
         unaccepted={oid: it for oid, it in inherited.items() if oid not in seen}
         | {it.oid: text for it in tables for text in it.undecided(log.location)},
-        changed={it.oid for it in tables if it.versions} | log._log.removed().keys(),
+        changed={it.oid for it in tables if it.versions}
+        | log._log.removed().keys()
+        | erased,
+        erased=erased,
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
         unsure=frozenset(it.oid for it in tables if is_unsure(it.marks)),
         loaded={it.oid: it.loaded for it in tables if it.loaded is not None},

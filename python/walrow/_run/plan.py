@@ -36,6 +36,7 @@ class Facts:
         left: The tables that left, and why.
         last: Where the last change of tables that left ends, by OID.
         unaccepted: Why tables have to be accepted, by OID.
+        erased: The OIDs of tables with targets that rows or columns were erased of.
     """
 
     tables: tuple[Table, ...]
@@ -49,6 +50,7 @@ class Facts:
     left: Mapping[Table, Left] = field(default_factory=dict)
     last: Mapping[int, Lsn] = field(default_factory=dict)
     unaccepted: Mapping[int, str] = field(default_factory=dict)
+    erased: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,6 @@ class Plan:
         claims: The tables that the file means.
         apply: The tables that are applied, each to its target.
         load: The tables that need a request for their load now.
-        waiting: The tables that need a load.
-        refused: The tables that are not applied.
         removed: The targets that the file does not mean any more. They are left as they are.
         rest: The tables that left, as far as their targets lack changes from before.
         left: The tables of the file that left. They hold back nothing else.
@@ -144,7 +144,10 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         for claim in gone
         if (before := recorded.get(claim.place)) is not None
         and before.oid == claim.table.oid
-        and (before.end or 0) < facts.last.get(before.oid, 0)
+        and (
+            (before.end or 0) < facts.last.get(before.oid, 0)
+            or (before.mode != "current" and before.oid in facts.erased)
+        )
         and claim.problem is None
     )
     return Plan(
