@@ -1301,6 +1301,14 @@ def test_names_of_the_first_table_with_them_are_not_known(looks: Looks) -> None:
     assert looks.codes() == {"public.old": ["names_changed"]}
 
 
+def test_names_in_a_column_that_is_not_published_are_not_compared(looks: Looks) -> None:
+    name = "ADD v regclass GENERATED ALWAYS AS ('old'::regclass) STORED"
+    fresh(looks, "ALL TABLES", [*NAMED_OBJECTS, TABLE, f"ALTER TABLE t DROP v, {name}"])
+    looks.begin()
+    looks.sql("ALTER TABLE old RENAME TO older")
+    assert looks.codes() == {}
+
+
 GENERATED = (
     "CREATE TABLE g (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)"
 )

@@ -267,6 +267,7 @@ def for_version(conn: psycopg.Connection[Any], sql: str) -> str:
         "schema_members": _SCHEMA_MEMBERS if is_new else "",
         "not_of_schema": _NOT_OF_SCHEMA if is_new else "",
         "schema_stamp": _SCHEMA_STAMP if is_new else "",
+        "is_published": _IS_PUBLISHED,
     }
     for name, part in parts.items():
         sql = sql.replace(f"{{{name}}}", part)
@@ -274,6 +275,9 @@ def for_version(conn: psycopg.Connection[Any], sql: str) -> str:
 
 
 HAS_SCHEMAS = 150_000
+# Before 18, generated columns are never published, even if attnames lists them.
+_IS_PUBLISHED = """coalesce(p.columns ? a.attname::text, true)
+            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)"""
 _SCHEMAS = """
             UNION ALL
             SELECT s.pnpubid, concat_ws(' ', 'schema', s.oid, s.xmin, t.path)
@@ -673,9 +677,7 @@ CROSS JOIN LATERAL (
                 WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum AND a.attgenerated <> ''
             )
         ) ORDER BY a.attnum) FILTER (
-            WHERE NOT a.attisdropped AND coalesce(p.columns ? a.attname::text, true)
-            -- Before 18, generated columns are never published, even if attnames lists them.
-            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
+            WHERE NOT a.attisdropped AND {is_published}
         ), '[]') AS columns,
         coalesce(jsonb_agg(a.attnum ORDER BY a.attnum) FILTER (
             WHERE NOT a.attisdropped AND (age(a.xmin) < age(c.xmin)
@@ -703,15 +705,15 @@ CROSS JOIN LATERAL (
         AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
 ) s
 CROSS JOIN LATERAL (
-    WITH RECURSIVE used (oid) AS (
-        SELECT a.atttypid
+    WITH RECURSIVE used (oid, is_published) AS (
+        SELECT a.atttypid, {is_published}
         FROM pg_attribute a
         JOIN pg_type y ON y.oid = a.atttypid
         -- Types of the server's own are never altered. Some contain names.
         WHERE a.attrelid = c.oid AND a.attnum > 0
             AND (y.oid >= 16384 OR y.typcategory IN ('A', 'C') OR y.typname ~ '^(reg|aclitem)')
         UNION
-        SELECT v.oid
+        SELECT v.oid, u.is_published
         FROM used u
         JOIN pg_type y ON y.oid = u.oid
         LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
@@ -730,7 +732,7 @@ CROSS JOIN LATERAL (
             SELECT coalesce(jsonb_agg(DISTINCT y.typname), '[]')
             FROM used u
             JOIN pg_type y ON y.oid = u.oid
-            WHERE y.oid < 16384 AND y.typname ~ '^(reg|aclitem)'
+            WHERE u.is_published AND y.oid < 16384 AND y.typname ~ '^(reg|aclitem)'
         ) AS names,
         coalesce(jsonb_object_agg(i.key, i.definition)
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,

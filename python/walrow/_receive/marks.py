@@ -22,7 +22,7 @@ from walrow._log.young_tables import (
 )
 from walrow._lsn import Lsn
 from walrow._receive.looks import Look, with_parts
-from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
+from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers, writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -629,15 +629,9 @@ def _may_be_exact(
     return then == now and covers(before.told, look)
 
 
-def _changed(before: Mapping[str, Any]) -> dict[int, Any]:
-    """The transaction that wrote the catalog's row of each column last."""
-    numbers = (number for number, *_ in before["columns"])
-    return dict(zip(numbers, before["changed"], strict=True))
-
-
 def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
     """Whether it may have been a partition: ATTACH and DETACH write the rows of all columns."""
-    then = _changed(before)
+    then = writers(before)
     kept = [it for it in table.columns if it.number in then]
     # They also write the row of the table, which is the first of the stamp.
     return (
@@ -692,7 +686,7 @@ def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
         place.split(" ", 4)[1::3] == ["table", ""] and "t" in operations
         for place, _, operations in then & set(table.memberships)
     )
-    changed = _changed(before)
+    changed = writers(before)
     return (
         is_named
         and [part.oid for part in table.parts] == [table.oid]

@@ -203,7 +203,7 @@ def _changed_back(
             if options not in {each.options for each in ours if each}:
                 yield PUBLISHED_LESS
         case Rewritten(part) if message.told.has_new_values:
-            first, last = (_changes(each) for each in both)
+            first, last = (writers(each) for each in both)
             files = {_files(each).get(part) for each in both}
             # It may have other values of columns that are not published.
             has_others = not first or any(
@@ -291,8 +291,8 @@ def _publications(picture: Picture) -> dict[int, _Publication]:
     return found
 
 
-def _changes(picture: Picture) -> dict[int, int]:
-    """The transaction that changed each column last."""
+def writers(picture: Picture) -> dict[int, int]:
+    """The transaction that wrote the catalog's row of each column last."""
     numbers = (column[0] for column in picture["columns"])
     return dict(zip(numbers, picture.get("changed", ()), strict=False))
 
