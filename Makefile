@@ -158,12 +158,14 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 			-max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1; \
 	done
 
-# Turns are handed over faster on one core.
-simulate: ## worlds of a log, for SIMULATE_SECONDS (60) from SIMULATE_SEED (now) on
-	cargo test -p walrow-log --test it --locked --no-run
+# Context switches are cheaper when pinned to one core.
+simulate: build ## worlds of a log, then receivers, for SIMULATE_SECONDS (60) from SIMULATE_SEED (now) on
+	$(SIMULATE) --no-run
 	@pin=; if command -v taskset >/dev/null; then pin='taskset -c 0'; fi; \
-	SIMULATE_SECONDS=$${SIMULATE_SECONDS:-60} SIMULATE_SEED=$${SIMULATE_SEED:-$$(date +%s)000} \
-		$$pin cargo test -p walrow-log --test it --locked worlds_lose_nothing -- --nocapture
+	export SIMULATE_SECONDS=$${SIMULATE_SECONDS:-60} SIMULATE_SEED=$${SIMULATE_SEED:-$$(date +%s)000}; \
+	$$pin $(SIMULATE) worlds_lose_nothing -- --nocapture; \
+	WALROW_SIMULATE_SECONDS=$$SIMULATE_SECONDS WALROW_SIMULATE_SEED=$$SIMULATE_SEED \
+		$$pin pytest -q -s tests/simulation/test_receiver_simulation.py -k test_worlds
 
 golden: build ## makes tests/data again, from real servers
 	@PYTHONPATH=tests $(BIN)/python tests/data/make.py
@@ -182,6 +184,7 @@ clean: ## removes what was built and installed here
 TIMED = @echo '== $@'; TIMEFORMAT='== $@: %0lR'; time
 CLIPPY := cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 RUST_TESTS := cargo test --workspace --locked
+SIMULATE := cargo test --profile simulate -p walrow-log --test it --locked
 # A process for each core. Files that share a server or a session stay whole: loadfile.
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
@@ -194,7 +197,7 @@ WAITING := pytest -n 5 --dist loadfile --no-loadscope-reorder
 # The tests of what needs no pyarrow.
 PACKAGE_TESTS := tests/apply tests/backup tests/log tests/package tests/postgres tests/read tests/receive tests/run tests/simulation tests/sources
 # They are long, and both runs would test the same.
-NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation architecture
+NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation log_faults architecture
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) $(PACKAGE_TESTS) \
 	$(NOTHING_OF_PYARROW:%=--ignore-glob '*/test_%.py') -m 'not live$(NOT_SLOW)'
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \

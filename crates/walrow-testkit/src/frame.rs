@@ -14,9 +14,9 @@ use walrow_wire::{BackendMessage, CopyData};
 pub enum OwnedFrame {
     CopyData(OwnedCopyData),
     CopyBothResponse {
-        #[arbitrary(with = zero_or_one)]
+        #[arbitrary(with = |u: &mut Unstructured<'_>| u.int_in_range(0..=1))]
         format: u8,
-        #[arbitrary(with = formats)]
+        #[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 3))]
         columns: Vec<u16>,
     },
     NoticeResponse(#[arbitrary(with = fields)] Vec<(u8, PgText)>),
@@ -33,8 +33,8 @@ pub enum OwnedFrame {
     CopyDone,
     CommandComplete(PgText),
     ReadyForQuery(u8),
-    RowDescription(#[arbitrary(with = row_fields)] Vec<RowField>),
-    DataRow(#[arbitrary(with = values)] Vec<Option<Vec<u8>>>),
+    RowDescription(#[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 3))] Vec<RowField>),
+    DataRow(#[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 3))] Vec<Option<Vec<u8>>>),
 }
 
 /// A column of a result.
@@ -307,22 +307,6 @@ impl OwnedFrame {
             _ => false,
         }
     }
-}
-
-fn zero_or_one(u: &mut Unstructured<'_>) -> Result<u8> {
-    u.int_in_range(0..=1)
-}
-
-fn formats(u: &mut Unstructured<'_>) -> Result<Vec<u16>> {
-    list(u, 3)
-}
-
-fn row_fields(u: &mut Unstructured<'_>) -> Result<Vec<RowField>> {
-    list(u, 3)
-}
-
-fn values(u: &mut Unstructured<'_>) -> Result<Vec<Option<Vec<u8>>>> {
-    list(u, 3)
 }
 
 /// Codes are letters. A zero would end the fields.

@@ -72,7 +72,8 @@ pub use frame::{OwnedCopyData, OwnedFrame, RowField};
 pub use hex::hex;
 pub use history::{Change, Delivery, Expected, ExpectedChange, History, Part, Table, Transaction};
 pub use message::{
-    OwnedCell, OwnedColumn, OwnedMessage, OwnedOld, PgText, binary, null, text, unchanged,
+    OwnedCell, OwnedColumn, OwnedMessage, OwnedOld, OwnedPrepared, PgText, binary, null, text,
+    unchanged,
 };
 pub use recvlogical::{in_recvlogical, recvlogical};
 pub use slow::{is_slow, step};

@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use std::fmt;
-use walrow_wire::{Cell, Message, OldTuple, PgString, ReplicaIdentity, Tuple};
+use walrow_wire::{Cell, Lsn, Message, OldTuple, PgString, ReplicaIdentity, Timestamp, Tuple};
 
 /// A string of the protocol: any bytes except zero.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,6 +145,29 @@ pub struct OwnedColumn {
     pub type_modifier: i32,
 }
 
+/// A transaction that is prepared, or a prepared one that is committed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Arbitrary)]
+#[expect(missing_docs, reason = "the fields are those of walrow_wire::Prepare")]
+pub struct OwnedPrepared {
+    pub lsn: u64,
+    pub end_lsn: u64,
+    pub time: i64,
+    pub xid: u32,
+    pub gid: PgText,
+}
+
+impl OwnedPrepared {
+    fn new(lsn: Lsn, end_lsn: Lsn, time: Timestamp, xid: u32, gid: PgString<'_>) -> Self {
+        Self {
+            lsn: lsn.0,
+            end_lsn: end_lsn.0,
+            time: time.0,
+            xid,
+            gid: gid.into(),
+        }
+    }
+}
+
 /// A message of pgoutput. Fields are in the manual's order and words.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Arbitrary)]
 #[expect(
@@ -173,7 +196,7 @@ pub enum OwnedMessage {
         name: PgText,
         #[arbitrary(with = identity)]
         replica_identity: ReplicaIdentity,
-        #[arbitrary(with = columns)]
+        #[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 6))]
         columns: Vec<OwnedColumn>,
     },
     Type {
@@ -203,7 +226,7 @@ pub enum OwnedMessage {
     Truncate {
         xid: Option<u32>,
         options: u8,
-        #[arbitrary(with = oids)]
+        #[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 4))]
         relations: Vec<u32>,
     },
     Message {
@@ -230,27 +253,9 @@ pub enum OwnedMessage {
         subxid: u32,
         abort: Option<(u64, i64)>,
     },
-    BeginPrepare {
-        prepare_lsn: u64,
-        end_lsn: u64,
-        prepare_time: i64,
-        xid: u32,
-        gid: PgText,
-    },
-    Prepare {
-        prepare_lsn: u64,
-        end_lsn: u64,
-        prepare_time: i64,
-        xid: u32,
-        gid: PgText,
-    },
-    CommitPrepared {
-        commit_lsn: u64,
-        end_lsn: u64,
-        commit_time: i64,
-        xid: u32,
-        gid: PgText,
-    },
+    BeginPrepare(OwnedPrepared),
+    Prepare(OwnedPrepared),
+    CommitPrepared(OwnedPrepared),
     RollbackPrepared {
         prepare_end_lsn: u64,
         rollback_end_lsn: u64,
@@ -259,13 +264,7 @@ pub enum OwnedMessage {
         xid: u32,
         gid: PgText,
     },
-    StreamPrepare {
-        prepare_lsn: u64,
-        end_lsn: u64,
-        prepare_time: i64,
-        xid: u32,
-        gid: PgText,
-    },
+    StreamPrepare(OwnedPrepared),
 }
 
 impl OwnedMessage {
@@ -421,35 +420,14 @@ impl OwnedMessage {
                     out.u64(*lsn).i64(*time);
                 }
             }
-            Self::BeginPrepare {
-                prepare_lsn,
-                end_lsn,
-                prepare_time,
-                xid,
-                gid,
-            } => {
-                out.byte(b'b').u64(*prepare_lsn).u64(*end_lsn);
-                out.i64(*prepare_time).u32(*xid).text(gid);
+            Self::BeginPrepare(it) => {
+                out.byte(b'b').prepared(it);
             }
-            Self::Prepare {
-                prepare_lsn,
-                end_lsn,
-                prepare_time,
-                xid,
-                gid,
-            } => {
-                out.byte(b'P').byte(0).u64(*prepare_lsn).u64(*end_lsn);
-                out.i64(*prepare_time).u32(*xid).text(gid);
+            Self::Prepare(it) => {
+                out.byte(b'P').byte(0).prepared(it);
             }
-            Self::CommitPrepared {
-                commit_lsn,
-                end_lsn,
-                commit_time,
-                xid,
-                gid,
-            } => {
-                out.byte(b'K').byte(0).u64(*commit_lsn).u64(*end_lsn);
-                out.i64(*commit_time).u32(*xid).text(gid);
+            Self::CommitPrepared(it) => {
+                out.byte(b'K').byte(0).prepared(it);
             }
             Self::RollbackPrepared {
                 prepare_end_lsn,
@@ -464,15 +442,8 @@ impl OwnedMessage {
                 out.i64(*prepare_time).i64(*rollback_time);
                 out.u32(*xid).text(gid);
             }
-            Self::StreamPrepare {
-                prepare_lsn,
-                end_lsn,
-                prepare_time,
-                xid,
-                gid,
-            } => {
-                out.byte(b'p').byte(0).u64(*prepare_lsn).u64(*end_lsn);
-                out.i64(*prepare_time).u32(*xid).text(gid);
+            Self::StreamPrepare(it) => {
+                out.byte(b'p').byte(0).prepared(it);
             }
         }
         out.0
@@ -482,6 +453,7 @@ impl OwnedMessage {
 /// Copies a parsed message's fields through its accessors.
 impl From<&Message<'_>> for OwnedMessage {
     fn from(message: &Message<'_>) -> Self {
+        let own = OwnedPrepared::new;
         match message {
             Message::Begin(m) => Self::Begin {
                 final_lsn: m.final_lsn.0,
@@ -569,27 +541,15 @@ impl From<&Message<'_>> for OwnedMessage {
                 subxid: m.subxid,
                 abort: m.abort.map(|abort| (abort.lsn.0, abort.time.0)),
             },
-            Message::BeginPrepare(m) => Self::BeginPrepare {
-                prepare_lsn: m.prepare_lsn.0,
-                end_lsn: m.end_lsn.0,
-                prepare_time: m.prepare_time.0,
-                xid: m.xid,
-                gid: m.gid.into(),
-            },
-            Message::Prepare(m) => Self::Prepare {
-                prepare_lsn: m.prepare_lsn.0,
-                end_lsn: m.end_lsn.0,
-                prepare_time: m.prepare_time.0,
-                xid: m.xid,
-                gid: m.gid.into(),
-            },
-            Message::CommitPrepared(m) => Self::CommitPrepared {
-                commit_lsn: m.commit_lsn.0,
-                end_lsn: m.end_lsn.0,
-                commit_time: m.commit_time.0,
-                xid: m.xid,
-                gid: m.gid.into(),
-            },
+            Message::BeginPrepare(m) => {
+                Self::BeginPrepare(own(m.prepare_lsn, m.end_lsn, m.prepare_time, m.xid, m.gid))
+            }
+            Message::Prepare(m) => {
+                Self::Prepare(own(m.prepare_lsn, m.end_lsn, m.prepare_time, m.xid, m.gid))
+            }
+            Message::CommitPrepared(m) => {
+                Self::CommitPrepared(own(m.commit_lsn, m.end_lsn, m.commit_time, m.xid, m.gid))
+            }
             Message::RollbackPrepared(m) => Self::RollbackPrepared {
                 prepare_end_lsn: m.prepare_end_lsn.0,
                 rollback_end_lsn: m.rollback_end_lsn.0,
@@ -598,13 +558,9 @@ impl From<&Message<'_>> for OwnedMessage {
                 xid: m.xid,
                 gid: m.gid.into(),
             },
-            Message::StreamPrepare(m) => Self::StreamPrepare {
-                prepare_lsn: m.prepare_lsn.0,
-                end_lsn: m.end_lsn.0,
-                prepare_time: m.prepare_time.0,
-                xid: m.xid,
-                gid: m.gid.into(),
-            },
+            Message::StreamPrepare(m) => {
+                Self::StreamPrepare(own(m.prepare_lsn, m.end_lsn, m.prepare_time, m.xid, m.gid))
+            }
             message => panic!("the testkit does not know {message:?}"),
         }
     }
@@ -673,6 +629,11 @@ impl Bytes {
         self
     }
 
+    fn prepared(&mut self, it: &OwnedPrepared) -> &mut Self {
+        let lsns = self.u64(it.lsn).u64(it.end_lsn);
+        lsns.i64(it.time).u32(it.xid).text(&it.gid)
+    }
+
     fn old(&mut self, old: &OwnedOld) -> &mut Self {
         match old {
             OwnedOld::Key(cells) => self.byte(b'K').tuple(cells),
@@ -706,14 +667,6 @@ fn value(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 
 fn cells(u: &mut Unstructured<'_>) -> Result<Vec<OwnedCell>> {
     list(u, 6)
-}
-
-fn columns(u: &mut Unstructured<'_>) -> Result<Vec<OwnedColumn>> {
-    list(u, 6)
-}
-
-fn oids(u: &mut Unstructured<'_>) -> Result<Vec<u32>> {
-    list(u, 4)
 }
 
 pub(crate) fn identity(u: &mut Unstructured<'_>) -> Result<ReplicaIdentity> {

@@ -1,6 +1,8 @@
 //! Whole streams, one line per message.
 
-use crate::{OwnedCell, OwnedColumn, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld};
+use crate::{
+    OwnedCell, OwnedColumn, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld, OwnedPrepared,
+};
 use arbitrary::Unstructured;
 use std::collections::{HashMap, HashSet};
 use walrow_wire::ReplicaIdentity;
@@ -72,31 +74,10 @@ impl Stream {
     pub fn messages(&self) -> Vec<(u64, &[u8])> {
         self.payloads()
             .into_iter()
-            .filter_map(|payload| match payload.split_first_chunk::<25>()? {
-                (
-                    [
-                        b'w',
-                        start @ ..,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                        _,
-                    ],
-                    message,
-                ) => Some((u64::from_be_bytes(*start), message)),
-                _ => None,
+            .filter_map(|payload| {
+                let (header, message) = payload.split_first_chunk::<25>()?;
+                let start = header.strip_prefix(b"w")?.first_chunk()?;
+                Some((u64::from_be_bytes(*start), message))
             })
             .collect()
     }
@@ -482,13 +463,13 @@ impl Stream {
             xid,
             gid: Some(gid.to_owned()),
         });
-        self.message(OwnedMessage::BeginPrepare {
-            prepare_lsn,
+        self.message(OwnedMessage::BeginPrepare(OwnedPrepared {
+            lsn: prepare_lsn,
             end_lsn: prepare_lsn + Self::RECORD,
-            prepare_time: Self::time(xid),
+            time: Self::time(xid),
             xid,
             gid: gid.into(),
-        })
+        }))
     }
 
     /// `P` of the open transaction.
@@ -504,51 +485,30 @@ impl Stream {
         let gid = open
             .gid
             .expect("a prepared transaction began with Begin Prepare");
-        let (prepare_lsn, xid) = (open.lsn, open.xid);
-        let (end_lsn, prepare_time) = self.prepared(prepare_lsn, xid, &gid);
-        self.message_at(
-            end_lsn,
-            OwnedMessage::Prepare {
-                prepare_lsn,
-                end_lsn,
-                prepare_time,
-                xid,
-                gid: gid.as_str().into(),
-            },
-        )
+        let prepared = self.prepared(open.lsn, open.xid, &gid);
+        self.message_at(prepared.end_lsn, OwnedMessage::Prepare(prepared))
     }
 
     /// `p`
     #[must_use]
     pub fn stream_prepare(mut self, prepare_lsn: u64, xid: u32, gid: &str) -> Self {
         self.streamed.remove(&xid);
-        let (end_lsn, prepare_time) = self.prepared(prepare_lsn, xid, gid);
-        self.message_at(
-            end_lsn,
-            OwnedMessage::StreamPrepare {
-                prepare_lsn,
-                end_lsn,
-                prepare_time,
-                xid,
-                gid: gid.into(),
-            },
-        )
+        let prepared = self.prepared(prepare_lsn, xid, gid);
+        self.message_at(prepared.end_lsn, OwnedMessage::StreamPrepare(prepared))
     }
 
     /// `K`
     #[must_use]
     pub fn commit_prepared(mut self, commit_lsn: u64, xid: u32, gid: &str) -> Self {
         let end_lsn = self.record(commit_lsn);
-        self.message_at(
+        let committed = OwnedPrepared {
+            lsn: commit_lsn,
             end_lsn,
-            OwnedMessage::CommitPrepared {
-                commit_lsn,
-                end_lsn,
-                commit_time: Self::time(xid),
-                xid,
-                gid: gid.into(),
-            },
-        )
+            time: Self::time(xid),
+            xid,
+            gid: gid.into(),
+        };
+        self.message_at(end_lsn, OwnedMessage::CommitPrepared(committed))
     }
 
     /// `r` of a transaction that this stream prepared.
@@ -572,10 +532,16 @@ impl Stream {
         )
     }
 
-    fn prepared(&mut self, prepare_lsn: u64, xid: u32, gid: &str) -> (u64, i64) {
-        let prepared = (self.record(prepare_lsn), Self::time(xid));
-        self.prepared.insert(gid.to_owned(), prepared);
-        prepared
+    fn prepared(&mut self, lsn: u64, xid: u32, gid: &str) -> OwnedPrepared {
+        let (end_lsn, time) = (self.record(lsn), Self::time(xid));
+        self.prepared.insert(gid.to_owned(), (end_lsn, time));
+        OwnedPrepared {
+            lsn,
+            end_lsn,
+            time,
+            xid,
+            gid: gid.into(),
+        }
     }
 
     /// Where a record ends that starts here.

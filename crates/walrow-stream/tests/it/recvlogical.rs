@@ -281,23 +281,23 @@ fn any_first_message_of_a_session_drops_the_open_transaction() {
 }
 
 fn prepare_of_nothing() -> walrow_testkit::OwnedMessage {
-    walrow_testkit::OwnedMessage::Prepare {
-        prepare_lsn: 0x3000,
+    walrow_testkit::OwnedMessage::Prepare(walrow_testkit::OwnedPrepared {
+        lsn: 0x3000,
         end_lsn: 0x3030,
-        prepare_time: 1,
+        time: 1,
         xid: 709,
         gid: "e".into(),
-    }
+    })
 }
 
 fn commit_prepared() -> walrow_testkit::OwnedMessage {
-    walrow_testkit::OwnedMessage::CommitPrepared {
-        commit_lsn: 0x4000,
+    walrow_testkit::OwnedMessage::CommitPrepared(walrow_testkit::OwnedPrepared {
+        lsn: 0x4000,
         end_lsn: 0x4030,
-        commit_time: 1,
+        time: 1,
         xid: 700,
         gid: "a".into(),
-    }
+    })
 }
 
 fn rollback_of_nothing() -> walrow_testkit::OwnedMessage {

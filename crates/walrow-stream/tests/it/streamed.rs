@@ -492,13 +492,13 @@ fn an_end_at_0_0_is_not_skipped_by_start() {
         end_lsn: 0,
         commit_time: 0,
     };
-    let commit_prepared = OwnedMessage::CommitPrepared {
-        commit_lsn: 0x2000,
+    let commit_prepared = OwnedMessage::CommitPrepared(walrow_testkit::OwnedPrepared {
+        lsn: 0x2000,
         end_lsn: 0,
-        commit_time: 0,
+        time: 0,
         xid: 700,
         gid: "a".into(),
-    };
+    });
     let prepared = stream
         .message(commit)
         .begin_prepare(0x1800, 700, "a")

@@ -3,7 +3,7 @@
 use super::outcome::{Committed, Described, ReadOptions, Reason};
 use super::transaction::{Own, Row, Transaction};
 use crate::history::{Expected, ExpectedChange};
-use crate::{OwnedMessage, PgText};
+use crate::{OwnedMessage, OwnedPrepared, PgText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use walrow_wire::{BackendMessage, CopyData};
@@ -27,7 +27,7 @@ struct Known {
 /// A plain transaction's begin.
 enum Begin {
     Begin(u64),
-    Prepare(OwnedMessage),
+    Prepare(OwnedPrepared),
 }
 
 #[derive(Default)]
@@ -123,10 +123,10 @@ impl Reader {
                 self.outside()?;
                 self.plain = Some((xid, Begin::Begin(final_lsn), Transaction::default()));
             }
-            OwnedMessage::BeginPrepare { xid, ref gid, .. } => {
+            OwnedMessage::BeginPrepare(begun) => {
                 self.outside()?;
-                utf8(gid)?;
-                self.plain = Some((xid, Begin::Prepare(message), Transaction::default()));
+                utf8(&begun.gid)?;
+                self.plain = Some((begun.xid, Begin::Prepare(begun), Transaction::default()));
             }
             OwnedMessage::Commit {
                 commit_lsn,
@@ -138,20 +138,14 @@ impl Reader {
                 }
                 _ => return Err(Reason::Impossible("a Commit without its Begin")),
             },
-            OwnedMessage::Prepare {
-                prepare_lsn,
+            OwnedMessage::Prepare(prepared) => self.prepare(prepared)?,
+            OwnedMessage::CommitPrepared(OwnedPrepared {
+                lsn: commit_lsn,
                 end_lsn,
-                prepare_time,
+                time: commit_time,
                 xid,
                 gid,
-            } => self.prepare(prepare_lsn, end_lsn, prepare_time, xid, gid)?,
-            OwnedMessage::CommitPrepared {
-                commit_lsn,
-                end_lsn,
-                commit_time,
-                xid,
-                gid,
-            } => {
+            }) => {
                 self.outside()?;
                 utf8(&gid)?;
                 let held = (gid.clone(), xid, 0)..=(gid, xid, u64::MAX);
@@ -217,9 +211,9 @@ impl Reader {
                     }
                 }
             }
-            OwnedMessage::StreamPrepare {
+            OwnedMessage::StreamPrepare(OwnedPrepared {
                 xid, gid, end_lsn, ..
-            } => {
+            }) => {
                 utf8(&gid)?;
                 if let Some(mut transaction) = self.streamed_to_its_end(xid)? {
                     for own in std::mem::take(&mut transaction.kept).into_values() {
@@ -297,14 +291,8 @@ impl Reader {
         Ok(())
     }
 
-    fn prepare(
-        &mut self,
-        prepare_lsn: u64,
-        end_lsn: u64,
-        prepare_time: i64,
-        xid: u32,
-        gid: PgText,
-    ) -> Result<(), Reason> {
+    fn prepare(&mut self, prepared: OwnedPrepared) -> Result<(), Reason> {
+        let (end_lsn, xid, gid) = (prepared.end_lsn, prepared.xid, prepared.gid.clone());
         utf8(&gid)?;
         demand(self.block.is_none(), "a Prepare inside a block")?;
         let Some((_, begin, transaction)) = self.plain.take() else {
@@ -320,14 +308,7 @@ impl Reader {
             self.prepared.entry((gid, xid, end_lsn)).or_insert(empty);
             return Ok(());
         };
-        let said = OwnedMessage::BeginPrepare {
-            prepare_lsn,
-            end_lsn,
-            prepare_time,
-            xid,
-            gid: gid.clone(),
-        };
-        let same = matches!(begin, Begin::Prepare(begin) if begin == said);
+        let same = matches!(begin, Begin::Prepare(begin) if begin == prepared);
         demand(same, "a Prepare without its Begin Prepare")?;
         self.prepared.insert((gid, xid, end_lsn), transaction);
         Ok(())

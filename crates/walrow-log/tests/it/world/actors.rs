@@ -3,6 +3,7 @@
 
 use super::coverage::{Act, Asked};
 use super::disk::Disk;
+use super::machine::Inner;
 use super::store::Process;
 use super::truth::{Truth, Wrong, read, units};
 use super::turns::World;
@@ -49,6 +50,8 @@ pub(crate) struct Day {
     pub(crate) has_first_load: bool,
     /// Whether the writer makes many calls in stages that are short.
     pub(crate) lingers: bool,
+    /// How many rounds an actor has at most.
+    pub(crate) rounds: usize,
     /// The call of the writer that is most frequent.
     pub(crate) favourite: Option<Asked>,
     /// The change that is erased: table, commit LSN and seq.
@@ -191,8 +194,20 @@ impl Actor {
     }
 
     fn compact(&self) -> Attempt<()> {
-        for _ in 0..=self.next(6) {
-            let most = self.of(&[100_000, 3000, 1000, 300]);
+        for _ in 0..=self.next(self.day.rounds) {
+            // A log with fewer segments has nothing to merge, and most worlds have them late.
+            let segments = |it: &mut Inner| {
+                let names = it.disk().names();
+                names.filter(|it| it.0.contains(".wire.")).count()
+            };
+            for _ in 0..40 {
+                self.pause();
+                if self.is_over() || self.world.aside(segments) > 2 {
+                    break;
+                }
+            }
+            // A small segment has 600 bytes, with its facts.
+            let most = self.of(&[100_000, 10_000, 3000, 1500]);
             self.insist(20, |process| {
                 let mut upkeep = self.upkeep(process)?;
                 let compacted = upkeep.compact(most, &mut || Ok(()));
@@ -211,7 +226,8 @@ impl Actor {
     }
 
     fn retain(&self) -> Attempt<()> {
-        for _ in 0..=self.next(6) {
+        for _ in 0..=self.next(self.day.rounds) {
+            self.pause();
             let how = self.next(4);
             self.insist(20, |process| {
                 let mut upkeep = self.upkeep(process)?;
@@ -307,7 +323,7 @@ impl Actor {
     }
 
     fn follow(&self) -> Attempt<()> {
-        for _ in 0..=self.next(5) {
+        for _ in 0..=self.next(self.day.rounds) {
             self.insist(20, |process| self.follow_once(process))?;
             self.rest();
         }
@@ -392,7 +408,7 @@ impl Actor {
     }
 
     fn plan(&self) -> Attempt<()> {
-        for _ in 0..=self.next(5) {
+        for _ in 0..=self.next(self.day.rounds) {
             self.insist(20, |process| {
                 let log = self.log(process)?;
                 let planned = log.plan(&Plan::default());

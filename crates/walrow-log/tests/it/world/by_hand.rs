@@ -5,9 +5,12 @@
 
 use super::actors::Actor;
 use super::coverage::{Act, REMOVALS};
-use super::disk::Inode;
+use super::disk::{Disk, Inode};
 use super::machine::Inner;
+use super::store::Process;
 use super::truth::Wrong;
+use std::sync::Arc;
+use walrow_log::{SegmentName, Writer, WriterOptions};
 
 impl Actor {
     pub(crate) fn do_by_hand(&self) {
@@ -16,7 +19,7 @@ impl Actor {
             if self.is_over() {
                 break;
             }
-            match self.next(6) {
+            match self.next(8) {
                 0 => {}
                 1 => self.move_away_and_back(),
                 2 => self.world.aside(|it| replace(it, self.number)),
@@ -26,7 +29,13 @@ impl Actor {
         }
     }
 
-    fn pause(&self) {
+    /// Waits some turns, or for a call of another actor.
+    pub(crate) fn pause(&self) {
+        if self.next(2) == 1 {
+            self.world.aside(|it| it.hold(self.number));
+            self.wait();
+            return;
+        }
         for _ in 0..self.next(10) {
             self.wait();
         }
@@ -75,7 +84,10 @@ impl Actor {
         if !is_lacking {
             return;
         }
-        self.pause();
+        // A writer has to refuse the log, and every reader to wait.
+        for _ in 0..=self.next(6) {
+            self.pause();
+        }
         self.world.aside(|it| {
             // Once a writer goes on without the object, or an erasure has begun, or another object
             // has the name, it is too late.
@@ -107,6 +119,24 @@ fn replace(inner: &mut Inner, actor: usize) {
     inner.truth.changes += 1;
 }
 
+/// The prepared transactions that a writer removes, because the journal decides them.
+fn decided(disk: Disk) -> Vec<String> {
+    let prepared = |disk: &Disk| {
+        let names = disk.names().map(|(name, _)| name.clone());
+        let names = names.filter(|it| Act::removes(it) == Some(Act::RemovesPrepared));
+        names.collect::<Vec<_>>()
+    };
+    let mut decided = prepared(&disk);
+    let process = Process::alone(disk);
+    if Writer::open(Arc::new(process.clone()), WriterOptions::default()).is_ok() {
+        let kept = prepared(&process.disk());
+        decided.retain(|it| !kept.contains(it));
+        decided
+    } else {
+        Vec::new()
+    }
+}
+
 /// Removes an object of this kind. Returns its name and inode.
 fn remove(inner: &mut Inner, actor: usize, act: Act) -> Option<(String, Inode)> {
     // An object from before an erasure must not come back after the erasure.
@@ -121,19 +151,41 @@ fn remove(inner: &mut Inner, actor: usize, act: Act) -> Option<(String, Inode)> 
         return None;
     }
     let (name, inode) = found.swap_remove(inner.choices.next(found.len()));
-    if act == Act::RemovesOpen && !inner.truth.loading.is_empty() {
-        // Nothing keeps the writer from going on behind the place of its load.
+    let is_lock = matches!(act, Act::RemovesOpen | Act::RemovesWriter);
+    if is_lock && inner.truth.lacks_other_lock(act, inner.disk()) {
         return None;
     }
     inner.act(actor, act);
+    let decided = if act == Act::RemovesOpen {
+        decided(inner.disk().copied())
+    } else {
+        Vec::new()
+    };
     let disk = inner.disk_mut();
     disk.unlink(&name);
     disk.sync_names();
     inner.truth.changes += 1;
     match act {
+        Act::RemovesWriter | Act::RemovesLock => {
+            if is_lock {
+                inner.truth.removed_locks.push((act, inode));
+            }
+            return Some((name, inode));
+        }
         Act::RemovesOpen => {
-            let disk = inner.disk().copied();
+            inner.truth.removed_locks.push((act, inode));
+            let mut disk = inner.disk().copied();
+            // The writer of the journal may be about to remove them.
+            decided.iter().for_each(|name| disk.unlink(name));
+            let segments = disk.names().filter_map(|it| SegmentName::parse(it.0));
+            let begun = segments.map(|it| it.start).max().unwrap_or_default();
             match inner.truth.check_recovery(disk, "removed") {
+                // The load may still end. Then the log has what is in segments, or is refused without the
+                // decisions of the journal.
+                Ok(_) if inner.truth.lacks_first_load => {
+                    inner.truth.lose_journal(begun);
+                    inner.truth.is_lacking = true;
+                }
                 Ok(position) => inner.truth.lose_journal(position),
                 Err(Wrong::Refused(_)) => inner.truth.is_lacking = true,
                 Err(Wrong::View(what)) => inner.fail(what),

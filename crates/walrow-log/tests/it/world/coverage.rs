@@ -49,6 +49,23 @@ pub(crate) enum Fault {
     PowerLossAfter,
 }
 
+/// Calls that change the disk, or wait for another process: an actor stops before them or is woken
+/// by them.
+pub(crate) const CHANGES: [Call; 12] = [
+    Call::Create,
+    Call::Swap,
+    Call::Remove,
+    Call::SyncNames,
+    Call::Stage,
+    Call::Journal,
+    Call::Append,
+    Call::Truncate,
+    Call::Sync,
+    Call::Lock,
+    Call::Sweep,
+    Call::List,
+];
+
 const CALLS: [Call; 20] = [
     Call::List,
     Call::Open,
@@ -213,11 +230,14 @@ pub(crate) enum Act {
     RemovesIndex,
     RemovesCatalog,
     RemovesReader,
+    /// Removes the lock of the writer, or of the small objects.
+    RemovesWriter,
+    RemovesLock,
     /// Puts back the removed object.
     PutsBack,
 }
 
-const ACTS: [Act; 11] = [
+const ACTS: [Act; 13] = [
     Act::Moves,
     Act::Replaces,
     Act::Restores,
@@ -228,14 +248,22 @@ const ACTS: [Act; 11] = [
     Act::RemovesIndex,
     Act::RemovesCatalog,
     Act::RemovesReader,
+    Act::RemovesWriter,
+    Act::RemovesLock,
     Act::PutsBack,
 ];
 
 /// The objects that are removed. Objects that are rarely there come several times.
-pub(crate) const REMOVALS: [Act; 12] = [
+pub(crate) const REMOVALS: [Act; 18] = [
+    Act::RemovesOpen,
+    Act::RemovesOpen,
     Act::RemovesOpen,
     Act::RemovesSegment,
+    Act::RemovesSegment,
+    Act::RemovesSegment,
     Act::RemovesPrepared,
+    Act::RemovesWriter,
+    Act::RemovesLock,
     Act::RemovesState,
     Act::RemovesIndex,
     Act::RemovesCatalog,
@@ -248,13 +276,15 @@ pub(crate) const REMOVALS: [Act; 12] = [
 ];
 
 impl Act {
-    /// The removal of an object with this name. `None` for objects that are only locked.
+    /// The removal of an object with this name.
     pub(crate) fn removes(name: &str) -> Option<Self> {
         match name {
             "_open" => Some(Self::RemovesOpen),
             "_loaded-and-removed" => Some(Self::RemovesState),
             "_index" => Some(Self::RemovesIndex),
             "_catalog" => Some(Self::RemovesCatalog),
+            "_writer" => Some(Self::RemovesWriter),
+            "_lock" => Some(Self::RemovesLock),
             _ if name.starts_with("_prepared-") => Some(Self::RemovesPrepared),
             _ if name.starts_with("_reader-") => Some(Self::RemovesReader),
             _ if name.contains(".wire.") => Some(Self::RemovesSegment),
@@ -274,8 +304,8 @@ fn failures() -> impl Iterator<Item = (Call, Fault)> {
 /// The same pairs. Calls that are made in few worlds come several times.
 pub(crate) fn weighted_failures() -> Vec<(Call, Fault)> {
     let weight = |call: Call| match call {
-        Call::Rewrite => 4,
-        Call::Lock | Call::Sync | Call::Stage | Call::Create | Call::Remove => 2,
+        Call::Rewrite | Call::Create | Call::SyncNames => 4,
+        Call::Lock | Call::Sync | Call::Stage | Call::Remove => 2,
         _ => 1,
     };
     let pairs = failures().flat_map(|it| std::iter::repeat_n(it, weight(it.0)));

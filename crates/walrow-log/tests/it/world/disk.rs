@@ -23,7 +23,9 @@ pub(crate) struct Disk {
     changes: Vec<(String, Option<Inode>)>,
     /// Names of objects that are not complete. It does not matter whether a power loss leaves them.
     staged: BTreeMap<String, Inode>,
-    inodes: Vec<Arc<Content>>,
+    inodes: BTreeMap<Inode, Arc<Content>>,
+    /// How many inodes there were.
+    created: usize,
     locks: BTreeMap<Inode, Life>,
     /// Counts changes that readers see.
     pub(crate) seen: u64,
@@ -101,11 +103,11 @@ pub(crate) fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
 
 impl Disk {
     fn content(&self, inode: Inode) -> &Content {
-        &self.inodes[inode]
+        &self.inodes[&inode]
     }
 
     fn content_mut(&mut self, inode: Inode) -> &mut Content {
-        Content::change(&mut self.inodes[inode])
+        Content::change(self.inodes.get_mut(&inode).unwrap())
     }
 
     /// Distinguishes the bytes of an object from others.
@@ -191,8 +193,9 @@ impl Disk {
     }
 
     fn create(&mut self) -> Inode {
-        self.inodes.push(Arc::default());
-        self.inodes.len() - 1
+        self.created += 1;
+        self.inodes.insert(self.created, Arc::default());
+        self.created
     }
 
     fn change(&mut self, name: &str, inode: Option<Inode>) {
@@ -325,6 +328,11 @@ impl Disk {
         !is_shared && inode.is_some_and(|inode| self.locks.contains_key(inode))
     }
 
+    /// Whether a process has locked this object, which may have lost its name.
+    pub(crate) fn has_lock(&self, inode: Inode) -> bool {
+        self.locks.contains_key(&inode)
+    }
+
     /// A process ends.
     pub(crate) fn kill(&mut self, life: Life) {
         self.locks.retain(|_, it| *it != life);
@@ -357,7 +365,7 @@ impl Disk {
         if chosen(1) == 0 {
             self.staged.clear();
         }
-        for content in &mut self.inodes {
+        for content in self.inodes.values_mut() {
             if content.writes.is_empty() && !content.has_lost {
                 continue;
             }
@@ -386,7 +394,7 @@ impl Disk {
         if stays > 0 {
             self.sync_names();
         }
-        for content in &mut self.inodes {
+        for content in self.inodes.values_mut() {
             let content = Content::change(content);
             let appended = content.bytes.len().saturating_sub(content.synced.len());
             if appended > 0 && content.bytes.starts_with(&content.synced) {
@@ -414,9 +422,25 @@ impl Disk {
         content.synced[place] ^= bit;
     }
 
+    /// A disk with these names, which no process uses.
+    fn with(&self, names: &BTreeMap<String, Inode>) -> Self {
+        let inodes = names.values();
+        Self {
+            names: names.clone(),
+            durable: names.clone(),
+            inodes: inodes.map(|it| (*it, self.inodes[it].clone())).collect(),
+            created: self.created,
+            seen: self.seen,
+            kept: self.kept,
+            shared: self.shared.clone(),
+            room: self.room,
+            ..Self::default()
+        }
+    }
+
     /// The disk after a power loss that takes everything that is not durable.
     pub(crate) fn after_loss(&self) -> Self {
-        let mut disk = self.clone();
+        let mut disk = self.with(&self.durable);
         disk.lose_power(Loss::All, true, &mut Choices::of_list(&[]));
         disk
     }
@@ -438,11 +462,12 @@ impl Disk {
 
     /// The same directory elsewhere, as `cp -a` and a sync make it. Nobody has locked its objects.
     pub(crate) fn copied(&self) -> Self {
-        let mut copy = self.clone();
-        copy.locks.clear();
-        copy.changes.clear();
-        copy.durable.clone_from(&copy.names);
-        for content in &mut copy.inodes {
+        let mut copy = self.with(&self.names);
+        copy.staged.clone_from(&self.staged);
+        let staged = self.staged.values();
+        copy.inodes
+            .extend(staged.map(|it| (*it, self.inodes[it].clone())));
+        for content in copy.inodes.values_mut() {
             if !content.writes.is_empty() || content.has_lost {
                 let content = Content::change(content);
                 content.writes.clear();

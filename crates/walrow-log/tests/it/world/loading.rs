@@ -69,7 +69,6 @@ impl Session<'_> {
         };
         let life = self.process.life();
         self.note(|it| {
-            it.loading.insert(life);
             it.loads.retain(|it| it.point != point);
             it.loads.push(LoadTruth {
                 point,
@@ -128,7 +127,6 @@ impl Session<'_> {
             }
             if is_ended {
                 it.lacks_first_load = false;
-                it.loading.remove(&life);
             }
         })?;
         if !ended? {

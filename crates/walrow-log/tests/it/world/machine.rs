@@ -2,7 +2,7 @@
 
 use super::actors::ACTORS;
 use super::choices::Choices;
-use super::coverage::{Act, Call, Coverage, Fault};
+use super::coverage::{Act, CHANGES, Call, Coverage, Fault};
 use super::disk::{Disk, Inode, Life, Loss};
 use super::script::Script;
 use super::truth::Truth;
@@ -45,6 +45,19 @@ pub(crate) struct Inner {
     /// The failure that is most frequent in this world, and in how many cases such a call fails.
     /// Otherwise a call that is rare would fail too rarely.
     pub(super) focus: Option<(Call, Fault, usize)>,
+    /// The call that fails again, how, and how often at most. Two failures in a row are an order of
+    /// their own.
+    pub(super) again: Option<(Call, Fault, usize)>,
+    /// Another actor has the turn before one of this many calls.
+    pub(super) turns: usize,
+    /// The stops of this world.
+    pub(super) holds: Vec<Hold>,
+    /// The stop of each actor.
+    pub(super) held: Vec<Option<Held>>,
+    /// Whether the next call fails.
+    pub(super) fails: bool,
+    /// The actor that has the next turn, because the call came that it waits for.
+    pub(super) woken: Option<usize>,
     pub(super) checked: (u64, u64),
     pub(crate) failure: Option<String>,
     pub(super) over: bool,
@@ -56,6 +69,21 @@ pub(crate) struct Inner {
     pub(crate) prints: bool,
     /// The objects as they were printed last.
     pub(super) printed: BTreeMap<String, String>,
+}
+
+/// An actor stops before a call, while others run. Turns that are drawn one by one bring such an
+/// order too rarely.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    pub(super) actor: usize,
+    pub(super) call: Call,
+}
+
+/// A stop: until a step, or a call of another actor.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    until: usize,
+    call: Option<Call>,
 }
 
 /// A name that is given later.
@@ -117,6 +145,12 @@ impl Inner {
             faults: 0,
             rate: 0,
             focus: None,
+            again: None,
+            turns: 3,
+            holds: Vec::new(),
+            held: vec![None; actors],
+            fails: false,
+            woken: None,
             checked: (0, 0),
             failure: None,
             over: false,
@@ -199,7 +233,6 @@ impl Inner {
         }
         self.truth.writers.remove(&life);
         self.truth.opening.remove(&life);
-        self.truth.loading.remove(&life);
         self.late.retain(|it| it.life != life);
     }
 
@@ -234,12 +267,61 @@ impl Inner {
         }
     }
 
-    /// Another actor that has not ended. With the quiet choice, the next actor after this one.
+    /// Another actor that has not ended and is not stopped. With the quiet choice, the next actor
+    /// after this one.
     pub(super) fn other(&mut self, actor: usize) -> Option<usize> {
         let count = self.running.len();
         let others = (1..count).map(|it| (actor + it) % count);
-        let others: Vec<_> = others.filter(|it| self.running[*it]).collect();
+        let is_held = |held: Held| held.until > self.steps && self.calm.is_none();
+        let others = others.filter(|it| self.running[*it] && !self.held[*it].is_some_and(is_held));
+        let others: Vec<_> = others.collect();
         (!others.is_empty()).then(|| others[self.choices.next(others.len())])
+    }
+
+    /// The actor that has the turn before this call. `None` if it is the caller.
+    pub(super) fn next(&mut self, actor: usize, call: Call) -> Option<usize> {
+        if let Some(woken) = self.woken.take_if(|it| *it != actor) {
+            return Some(woken).filter(|it| self.running[*it]);
+        }
+        let mut holds = self.holds.iter();
+        let is_held = holds.any(|it| it.actor == actor && it.call == call);
+        if self.calm.is_none() && is_held && self.choices.rarely(2) {
+            let other = self.other(actor);
+            if other.is_some() {
+                self.hold(actor);
+            }
+            return other;
+        }
+        let turns = if self.calm.is_some() { 3 } else { self.turns };
+        if self.choices.rarely(turns) {
+            self.other(actor)
+        } else {
+            None
+        }
+    }
+
+    /// Stops an actor. Another actor has to have the turn next.
+    pub(crate) fn hold(&mut self, actor: usize) {
+        let until = self.steps + self.choices.of(&[10, 100, 300, 1000]);
+        let call = self.choices.next(2 * CHANGES.len());
+        let call = CHANGES.get(call).copied();
+        self.held[actor] = Some(Held { until, call });
+    }
+
+    /// An actor has the turn again. If it was stopped, the call often fails: what others have done
+    /// meanwhile meets what a process leaves that dies there.
+    pub(super) fn resume(&mut self, actor: usize) {
+        self.fails = self.held[actor].take().is_some() && self.choices.rarely(3);
+    }
+
+    /// Wakes an actor that waits for this call.
+    fn wake(&mut self, actor: usize, call: Call) {
+        let waits = |held: &Option<Held>| held.is_some_and(|it| it.call == Some(call));
+        let woken = self.held.iter().position(waits);
+        if let Some(woken) = woken.filter(|it| *it != actor) {
+            self.held[woken] = Some(Held::default());
+            self.woken = Some(woken);
+        }
     }
 
     /// Gives names that are due.
@@ -276,6 +358,24 @@ impl Inner {
         if self.faults == 0 || self.calm.is_some() {
             return Fault::None;
         }
+        if let Some((again, fault, left)) = self.again
+            && again == call
+        {
+            self.again = Some((again, fault, left - 1)).filter(|it| it.2 > 0);
+            if self.choices.next(3) > 0 {
+                self.faults -= 1;
+                return fault;
+            }
+        }
+        let fault = self.draw_new(call);
+        let repeats = matches!(fault, Fault::Refused | Fault::Part | Fault::AnswerLost);
+        if repeats && self.choices.rarely(2) {
+            self.again = Some((call, fault, self.choices.next(2) + 1));
+        }
+        fault
+    }
+
+    fn draw_new(&mut self, call: Call) -> Fault {
         if let Some((focus, fault, rate)) = self.focus
             && focus == call
             && self.choices.rarely(rate)
@@ -283,7 +383,8 @@ impl Inner {
             self.faults -= 1;
             return fault;
         }
-        if !self.choices.rarely((self.rate * call.rarity() / 4).max(3)) {
+        let fails = std::mem::take(&mut self.fails);
+        if !fails && !self.choices.rarely((self.rate * call.rarity() / 4).max(3)) {
             return Fault::None;
         }
         self.faults -= 1;
@@ -305,9 +406,15 @@ impl Inner {
     ) -> io::Result<T> {
         let fault = self.draw(call);
         self.coverage.call(call, fault);
+        self.wake(self.turn, call);
         if self.prints {
             let (step, turn) = (self.steps, ACTORS[self.turn]);
             println!("{step} {turn} ({life}) {call:?} {fault:?}");
+        }
+        let changes = matches!(call, Call::Create | Call::Swap | Call::Remove);
+        if changes && self.truth.opening.contains(&life) {
+            // A writer repairs the log.
+            self.truth.opened += 1;
         }
         let extent = match fault {
             Fault::None => {

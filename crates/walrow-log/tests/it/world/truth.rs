@@ -1,7 +1,7 @@
 //! The truth in a world, and the contents that a log must therefore have.
 
 use super::coverage::Act;
-use super::disk::{Disk, Life, digest};
+use super::disk::{Disk, Inode, Life, digest};
 use super::store::Process;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,13 +91,13 @@ pub(crate) struct Truth {
     pub(crate) is_lacking: bool,
     /// Whether somebody has ever removed an object by hand.
     pub(crate) has_lacked: bool,
-    /// How often a writer has opened the log, and the processes that are about to.
+    /// How often a writer has opened the log or repaired it, and the processes that are about to.
     pub(crate) opened: u64,
     pub(crate) opening: BTreeSet<Life>,
     /// The processes whose journal somebody has removed.
     pub(crate) outdated: BTreeSet<Life>,
-    /// The processes that have a load which has not ended.
-    pub(crate) loading: BTreeSet<Life>,
+    /// The locks that somebody has removed.
+    pub(crate) removed_locks: Vec<(Act, Inode)>,
     /// Whether the store may give a name after it returned an error.
     pub(crate) has_late: bool,
     /// Whether a power loss may take a name and leave a later name.
@@ -268,6 +268,14 @@ impl Truth {
         self.outdated.extend(&self.writers);
         self.forget_writers();
         self.changes += 1;
+    }
+
+    /// Whether a writer runs without the other one of its two locks, which somebody has removed. Its
+    /// log is then no longer protected: "removing one of the two does not let a second writer in"
+    /// (docs/log.md).
+    pub(crate) fn lacks_other_lock(&self, act: Act, disk: &Disk) -> bool {
+        let mut removed = self.removed_locks.iter();
+        removed.any(|(known, inode)| *known != act && disk.has_lock(*inode))
     }
 
     /// The processes that have a writer open must not return positions any more.

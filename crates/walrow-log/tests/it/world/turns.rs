@@ -2,9 +2,9 @@
 //! number names, and may fail in a way that the next numbers name.
 
 use super::choices::Choices;
-use super::coverage::{Call, Fault, weighted_failures};
+use super::coverage::{CHANGES, Call, Fault, weighted_failures};
 use super::disk::{Disk, Inode, Life};
-use super::machine::{Extent, Inner, Place};
+use super::machine::{Extent, Hold, Inner, Place};
 use super::truth::Truth;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -49,8 +49,15 @@ impl World {
         };
         let rate = choices.of(&[240, 80, 30, 12]);
         let actors = running.len();
+        let all: Vec<_> = (0..actors).filter(|it| running[*it]).collect();
+        let mut holds = Vec::new();
+        for _ in 0..choices.of(&[0, 1, 2, 4]) {
+            let (actor, call) = (choices.of(&all), choices.of(&CHANGES));
+            holds.push(Hold { actor, call });
+        }
         let mut inner = Inner::of(Disk::default(), choices, truth, running);
-        (inner.faults, inner.rate, inner.focus) = (faults, rate, focus);
+        (inner.faults, inner.rate, inner.focus, inner.holds) = (faults, rate, focus, holds);
+        inner.turns = inner.choices.of(&[3, 3, 10, 30]);
         Self::with(inner, actors)
     }
 
@@ -109,7 +116,11 @@ impl World {
         inner.running[actor] = false;
         let life = inner.lives[actor];
         inner.end_life(life);
-        if let Some(next) = inner.other(actor) {
+        let next = inner.other(actor).or_else(|| {
+            inner.held.fill(None);
+            inner.other(actor)
+        });
+        if let Some(next) = next {
             inner.turn = next;
             self.0.wake[next].notify_one();
         }
@@ -175,16 +186,12 @@ impl World {
         if inner.has_ended(life) {
             return Err(ended());
         }
-        let next = if inner.choices.rarely(3) {
-            inner.other(actor)
-        } else {
-            None
-        };
-        if let Some(next) = next {
+        if let Some(next) = inner.next(actor, call) {
             inner = self.give(inner, next, actor);
             if inner.has_ended(life) {
                 return Err(ended());
             }
+            inner.resume(actor);
         }
         inner.count_step();
         if place == NOWHERE {

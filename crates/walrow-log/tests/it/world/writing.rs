@@ -35,7 +35,7 @@ pub(super) struct Session<'a> {
 impl Actor {
     /// Writes everything that the server has. The second writer gives up after some attempts.
     pub(crate) fn write(&self, is_first: bool) -> Attempt<()> {
-        let mut attempts = if is_first { 400 } else { self.next(12) };
+        let mut attempts = if is_first { 400 } else { self.next(24) };
         while attempts > 0 && !self.is_over() {
             attempts -= 1;
             let process = self.process();
@@ -45,7 +45,12 @@ impl Actor {
                 Err(Stop::Fault(what)) if process.has_ended() && !what.contains("replaced:") => {}
                 Err(fault) => return Err(fault),
             }
-            self.wait();
+            // What a dead writer leaves is there until the next one starts.
+            match self.next(3) {
+                1 => self.pause(),
+                _ if is_first => self.wait(),
+                _ => self.rest(),
+            }
         }
         Ok(())
     }
@@ -82,6 +87,9 @@ impl Actor {
             return Err(Stop::Again);
         }
         let resumed = writer.resume(Assembler::default());
+        if resumed.is_err() {
+            self.truth(|it| it.writers.remove(&life));
+        }
         let assembler = self.take(process, resumed)?;
         let mut session = Session {
             actor: self,
@@ -100,7 +108,6 @@ impl Actor {
         drop(session);
         self.truth(|it| {
             it.writers.remove(&life);
-            it.loading.remove(&life);
         });
         done
     }
@@ -369,6 +376,11 @@ impl Session<'_> {
             }
             if self.load.is_none() {
                 self.begin_load(Lsn(8))?;
+            }
+            // Small tables are loaded before the first change comes.
+            if self.actor.next(4) == 1 {
+                self.end_load()?;
+                return Ok(self.actor.next(2) == 0);
             }
         }
         Ok(true)

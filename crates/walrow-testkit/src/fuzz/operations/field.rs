@@ -301,44 +301,26 @@ fn change(message: &mut OwnedMessage, u: &mut Unstructured<'_>) -> Result<()> {
             2 => *abort = abort.xor(Some((0, 0))),
             _ => change_xid(subxid, u)?,
         },
-        OwnedMessage::BeginPrepare {
-            prepare_lsn,
-            end_lsn,
-            prepare_time,
-            xid,
-            gid,
-        }
-        | OwnedMessage::Prepare {
-            prepare_lsn,
-            end_lsn,
-            prepare_time,
-            xid,
-            gid,
-        }
-        | OwnedMessage::StreamPrepare {
-            prepare_lsn,
-            end_lsn,
-            prepare_time,
-            xid,
-            gid,
-        }
-        | OwnedMessage::CommitPrepared {
-            commit_lsn: prepare_lsn,
-            end_lsn,
-            commit_time: prepare_time,
-            xid,
-            gid,
-        }
-        | OwnedMessage::RollbackPrepared {
-            prepare_end_lsn: prepare_lsn,
+        OwnedMessage::BeginPrepare(it)
+        | OwnedMessage::Prepare(it)
+        | OwnedMessage::StreamPrepare(it)
+        | OwnedMessage::CommitPrepared(it) => match u.int_in_range(0..=5)? {
+            0 => change_lsn(&mut it.lsn, u)?,
+            1 => change_time(&mut it.time, u)?,
+            2 => change_xid(&mut it.xid, u)?,
+            3 => change_text(&mut it.gid, u)?,
+            _ => change_lsn(&mut it.end_lsn, u)?,
+        },
+        OwnedMessage::RollbackPrepared {
+            prepare_end_lsn: lsn,
             rollback_end_lsn: end_lsn,
-            prepare_time,
+            prepare_time: time,
             rollback_time: _,
             xid,
             gid,
         } => match u.int_in_range(0..=5)? {
-            0 => change_lsn(prepare_lsn, u)?,
-            1 => change_time(prepare_time, u)?,
+            0 => change_lsn(lsn, u)?,
+            1 => change_time(time, u)?,
             2 => change_xid(xid, u)?,
             3 => change_text(gid, u)?,
             _ => change_lsn(end_lsn, u)?,

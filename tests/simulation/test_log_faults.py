@@ -1,0 +1,159 @@
+"""Faults that were put back into the log on purpose. The worlds of a log must find each.
+
+`python tests/simulation/test_log_faults.py 1 2 3` measures how long that takes from these seeds on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Sources with a fault, compiled beside those of the other tests.
+FAULTY = ROOT / "target" / "faulty"
+SECONDS = 600
+
+
+class Fault(NamedTuple):
+    """Lines of a file, and the lines with the fault."""
+
+    name: str
+    file: str
+    lines: str
+    wrong: str
+
+
+FAULTS = [
+    Fault(
+        "an index names a part of a transaction that a writer has removed",
+        "upkeep/compaction.rs",
+        "            leave_out_hidden(&mut index, &state);\n"
+        "            drop_incomplete(&mut index.segments);\n",
+        "            let _ = (leave_out_hidden, drop_incomplete, state, &mut index);\n",
+    ),
+    Fault(
+        "a segment that has its name, but not durably, is made again",
+        "write/segment_file.rs",
+        "let has_no_name = found.is_err_and(|found| found.is_not_found());",
+        "let has_no_name = match found { Ok(found) => found == complete.foot, "
+        "Err(found) => found.is_not_found() };",
+    ),
+    Fault(
+        "a writer locks its journal alone",
+        "write/open_file.rs",
+        'let lock = lock.ok_or_else(|| Error::new("", ErrorKind::Locked))?;',
+        "#[derive(Debug)] struct Free; impl Lock for Free {} "
+        "let lock = lock.unwrap_or_else(|| Box::new(Free));",
+    ),
+    Fault(
+        "the state does not note where the last load ended",
+        "write/recovery.rs",
+        "if is_indexed || chain.end < seen.loaded {",
+        "if is_indexed {",
+    ),
+    Fault(
+        "a segment whose name is not known to be durable is made again",
+        "write/segment_file.rs",
+        "text, .. } if !has_no_name =>",
+        "text, .. } if !has_no_name && code.is_empty() =>",
+    ),
+    Fault(
+        "a transaction that is prepared again keeps the checksum of its first object",
+        "write/recovery.rs",
+        "expected.insert(*name, None);",
+        "expected.entry(*name).or_insert(None);",
+    ),
+]
+
+
+class Found(NamedTuple):
+    """A failure: the time of all cores, worlds, and what the test printed."""
+
+    seconds: float
+    worlds: int
+    text: str
+
+
+def program(fault: Fault) -> str:
+    """Compile the worlds with this fault."""
+    for path in ["Cargo.toml", "Cargo.lock", "crates", "benches"]:
+        copy = FAULTY / path
+        if (ROOT / path).is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, copy)
+        else:
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(ROOT / path, copy)
+    source = FAULTY / "crates/walrow-log/src" / fault.file
+    text = source.read_text("utf-8")
+    assert text.count(fault.lines) == 1, fault
+    source.write_text(text.replace(fault.lines, fault.wrong), "utf-8")
+    built = subprocess.run(  # noqa: S603
+        [
+            *("cargo", "test", "--profile", "simulate", "-p", "walrow-log"),
+            *("--test", "it", "--locked", "--no-run", "--message-format", "json"),
+        ],
+        cwd=FAULTY,
+        env={**os.environ, "CARGO_TARGET_DIR": str(FAULTY / "target")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    messages = [json.loads(line) for line in built.stdout.splitlines()]
+    return str(next(it["executable"] for it in messages if it.get("executable")))
+
+
+def play(program: str, seed: int) -> Found | None:
+    """Play worlds from this seed on until they find something."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run(  # noqa: S603
+        [program, "worlds_lose_nothing", "--nocapture"],
+        cwd=ROOT / "crates" / "walrow-log",
+        env={
+            **os.environ,
+            "SIMULATE_PROOF": "1",
+            "SIMULATE_SEED": str(seed),
+            "SIMULATE_SECONDS": str(SECONDS),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    worlds = re.search(r"in (\d+) worlds", ran.stdout)
+    assert worlds is not None, ran.stdout
+    if ran.returncode == 0:
+        return None
+    return Found(seconds, int(worlds[1]), ran.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_each_fault_of_the_log_is_found(fault: Fault) -> None:
+    assert play(program(fault), int(time.time()) * 1000) is not None
+    print(fault.name)  # noqa: T201
+
+
+def main() -> None:
+    for fault in FAULTS:
+        played = program(fault)
+        for seed in map(int, sys.argv[1:]):
+            print(fault.name, seed, play(played, seed), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
