@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.loads import FIRST, is_loaded, loads, needed, receiving, until_loaded
 from servers.receiving import (
     Feed,
@@ -694,3 +695,68 @@ def test_a_column_of_a_new_table_that_comes_back(
         until(lambda: needed(young.log) == expected)
         walrow.load(list(expected), log=young.log, timeout=60)
         assert needed(young.log) == {}
+
+
+#: Columns that come between two looks, and have changed then: the statements, and a mark's code.
+COLUMNS = {
+    "renamed": (["ADD c int", "INSERT", "RENAME c TO d"], "column_renamed"),
+    "again": (["ADD c int", "INSERT", "DROP c", "ADD c int"], "column_returned"),
+    "later": (
+        ["ADD c int", "INSERT", "DROP c", "ADD c int", "INSERT"],
+        "column_returned",
+    ),
+    "swapped": (
+        [
+            *("ADD c int, ADD d int", "INSERT"),
+            *("RENAME c TO x", "RENAME d TO c", "RENAME x TO d"),
+        ],
+        "column_renamed",
+    ),
+    "added": (["ADD c int", "INSERT", "ADD d int", "INSERT"], None),
+    "dropped": (["ADD c int", "INSERT", "DROP c"], None),
+}
+
+
+def test_columns_that_change_before_a_look_sees_them(world: World) -> None:
+    insert = "INSERT INTO {} SELECT g, g, g FROM (SELECT nextval('s')) n (g)"
+    world.sql("CREATE SEQUENCE s")
+    world.sql(*(f"CREATE TABLE {it} (id bigint PRIMARY KEY, v int)" for it in COLUMNS))
+    world.sql("CREATE PUBLICATION p FOR ALL TABLES")
+    world.look()
+    for name, (statements, _) in COLUMNS.items():
+        world.sql(
+            *(
+                insert.format(name) if it == "INSERT" else f"ALTER TABLE {name} {it}"
+                for it in statements
+            )
+        )
+    world.take()
+    tables = {it.name.removeprefix("public."): it for it in world.log.tables()}
+    for name, (_, code) in COLUMNS.items():
+        found = {mark.code.value for mark in tables[name].marks}
+        assert (name, found) == (name, {code} - {None})
+        if code is None:
+            assert world.state(name) == world.rows()[name]
+
+
+def test_an_entry_with_a_row_filter_stands_for_no_other(
+    world: World, server: EmbeddedServer
+) -> None:
+    if server.major < 15:
+        # It has no row filters.
+        return
+    world.sql(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "CREATE PUBLICATION p FOR TABLE t WHERE (id > 5), TABLES IN SCHEMA public",
+    )
+    world.look()
+    world.sql("ALTER PUBLICATION p SET TABLE t WHERE (id > 5), TABLES IN SCHEMA public")
+    world.take()
+    assert not any(it.marks for it in world.log.tables())
+    world.sql(
+        "ALTER PUBLICATION p DROP TABLES IN SCHEMA public",
+        "INSERT INTO t VALUES (1), (9)",
+        "ALTER PUBLICATION p ADD TABLES IN SCHEMA public",
+    )
+    world.take()
+    assert [it.needs_load is not None for it in world.log.tables()] == [True]

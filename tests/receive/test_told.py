@@ -504,6 +504,15 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         ],
         ["type_altered"],
     ),
+    "new_label": (
+        "CREATE TYPE other_kind AS ENUM ('x'); CREATE TABLE new_label (id int PRIMARY KEY, k other_kind)",
+        [
+            "ALTER TYPE other_kind ADD VALUE 'y'",
+            "INSERT INTO new_label VALUES (2, 'y')",
+            "ALTER TYPE other_kind RENAME VALUE 'y' TO 'z'",
+        ],
+        ["type_altered"],
+    ),
     "came": (
         "CREATE TABLE came (id int PRIMARY KEY) PARTITION BY RANGE (id);"
         " CREATE TABLE came_0 PARTITION OF came FOR VALUES FROM (0) TO (9)",

@@ -77,6 +77,8 @@ class PublishedTable(NamedTuple):
     stamp: str = ""
     #: The digests of its row filters, for a comparison.
     filter_digests: Sequence[str] = ()
+    #: The row filters of its entries that have one, by place.
+    narrow: Mapping[str, str] = MappingProxyType({})
 
 
 class Remains(NamedTuple):
@@ -580,6 +582,13 @@ SELECT jsonb_build_object(
         FROM entry e
         JOIN pg_publication b ON b.oid = e.publication
         WHERE b.pubname = ANY (%(publications)s::text[])
+    ),
+    'narrow', (
+        -- The place of an entry for the table itself, which has no path.
+        SELECT coalesce(jsonb_object_agg(
+            concat_ws(' ', r.prpubid, 'table', r.oid, r.xmin, ''), to_jsonb(r) ->> 'prqual'), '{}')
+        FROM pg_publication_rel r
+        WHERE r.prrelid = c.oid AND to_jsonb(r) ->> 'prqual' IS NOT NULL
     ),
     'primary_key', (
         SELECT coalesce(jsonb_agg(a.attname ORDER BY k.place), '[]')

@@ -363,8 +363,9 @@ def settled(
     until = min(end, durable)
     for oid, used, written in ask.versions(before.compared or until, until):
         picture = pictures.get(oid)
-        name = None if picture is None else _renamed(picture, used, written)
-        if name is not None:
+        if picture is None or oid in before.young or used <= picture.get("loaded", 0):
+            continue
+        if (name := _renamed(picture, used, written)) is not None:
             text = f"column {name} had another name for a while"
             reasons = [Reason(Why.RENAMED, text)]
             since = before.compared or until
@@ -398,16 +399,17 @@ def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str
 
     Definitions have their columns in the order of the numbers.
     """
-    places = {name: place for place, name in enumerate(names)}
-    last = -1
-    # The columns have the order of the numbers.
-    for name, since in picture.get("since", {}).items():
-        if Lsn(since) < used:
-            place = places.get(name, -1)
-            if place <= last:
-                return str(name)
-            last = place
-    return None
+    since = picture.get("since", {})
+    then = [name for name in since if Lsn(since[name]) < used]
+    places = [names.index(name) if name in names else -1 for name in then]
+    for name, place, last in zip(then, places, [-1, *places], strict=False):
+        if place <= last:
+            return str(name)
+    # Columns that came before the look have greater numbers, and their names since.
+    came = [name for name in since if name not in then]
+    later = names[max(places, default=-1) + 1 :]
+    new = [it for it in later if it.lower() not in picture.get("gone", ())]
+    return next((now for it, now in zip(new, came, strict=False) if it != now), None)
 
 
 def _doubt(
@@ -611,9 +613,10 @@ def _publication_differences(
     if before["schema"] != table.schema:
         # It may have left the schema, and come back.
         kept = {place for place in kept if place.split()[1] != "schema"}
+    is_narrow = _filtered(table, then & now) != _filtered(table, now)
     if then and not kept:
         yield LEFT
-    elif len({_operations(it) for it in (then, now, then & now)}) > 1:
+    elif is_narrow or len({_operations(it) for it in (then, now, then & now)}) > 1:
         yield PUBLISHED_LESS
 
 
@@ -656,6 +659,17 @@ def _have_roots(look: Look, known: Mapping[int, Mapping[str, Any]]) -> bool:
         or ('"puballtables": true' in it and "puballsequences" in it)
         for it in options
     )
+
+
+def _filtered(
+    table: PublishedTable, memberships: Collection[tuple[Any, ...]]
+) -> set[tuple[str, str | None]]:
+    """The operations that entries publish, each with a row filter, or without one."""
+    return {
+        (operation, table.narrow.get(place))
+        for place, _, operations in memberships
+        for operation in operations
+    }
 
 
 def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
@@ -742,6 +756,8 @@ def _column_differences(
     earlier = _earlier_names(before, table)
     files = {oid: file for oid, file, *_ in before["parts"]}
     has_new_file = any(files.get(it.oid, it.file) != it.file for it in table.parts)
+    # Columns that came and went between the looks.
+    lost = [number for number, _ in table.dropped if number > before["last_column"]]
     for column in table.columns:
         number, name, *type_, has_default, expression, is_filled, _ = column
         if number in known:
@@ -756,7 +772,7 @@ def _column_differences(
                 yield Reason(Why.EXPRESSION, text)
         elif number <= before["last_column"]:
             yield Reason(Why.COLUMN, f"column {name} was added to the publication")
-        elif _folded(name) in earlier:
+        elif _folded(name) in earlier or number > min(lost, default=number):
             # Its Relation messages look like the old ones: readers keep the old values.
             text = f"column {name} was dropped and added again"
             yield Reason(Why.RETURNED, text)

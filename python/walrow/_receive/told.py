@@ -195,8 +195,9 @@ def _changed_back(
                 yield LEFT
         case TypeTold(definitions):
             first, last = (each["definitions"] for each in both)
-            for key in definitions.keys() & first:
-                if definitions[key] not in {first[key], last.get(key)}:
+            # A label of an enum may be new, and have another name already.
+            for key in definitions.keys() & (first.keys() | last):
+                if definitions[key] not in {first.get(key), last.get(key)}:
                     yield TYPE_ALTERED
         case PublicationTold(publication, _, options):
             ours = [_publications(each).get(publication) for each in both]
