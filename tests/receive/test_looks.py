@@ -81,7 +81,12 @@ class Looks:
             tables = published_tables(self._conn, PUBLICATIONS, oids=moved)
             earlier = self.record.publications or ()
             tables = with_births(
-                self._conn, PUBLICATIONS, earlier, tables, self.record.parts()
+                self._conn,
+                PUBLICATIONS,
+                earlier,
+                tables,
+                known=self.record.parts(),
+                entries=self.record.entries(),
             )
         names = look_at_names(self._conn, self.record, tables)
         record = after_names(self.record, *names, at)
@@ -907,8 +912,26 @@ SESSIONS = [
         True,
     ),
     ("ALL TABLES", [], [*OPEN, (0, TABLE), (0, ROW)], False),
-    ("ALL TABLES", [], [(0, it) for it in (TABLE, ROW, "VACUUM FULL t")], False),
-    ("ALL TABLES", [], [(0, it) for it in (TABLE, ROW, "VACUUM FREEZE")], False),
+    *(
+        (
+            scope,
+            ["CREATE TABLE o (id int)"],
+            [(0, it) for it in (TABLE, ROW, vacuum)],
+            False,
+        )
+        for scope in ("ALL TABLES", "TABLES IN SCHEMA public")
+        for vacuum in ("VACUUM FREEZE", "VACUUM FULL t")
+    ),
+    # VACUUM hides that the transaction was open when the table was created.
+    (
+        "TABLES IN SCHEMA other",
+        ["CREATE TABLE other.o (id int)"],
+        [
+            *(*OPEN, (1, OTHER), (0, TABLE), (0, ROW)),
+            *((1, "COMMIT"), (0, "VACUUM FREEZE t")),
+        ],
+        True,
+    ),
     (
         "ALL TABLES",
         [],

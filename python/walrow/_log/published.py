@@ -53,6 +53,15 @@ class Published(NamedTuple):
         tables = (self.tables or {}).items()
         return {(oid, part[0]) for oid, table in tables for part in table["parts"]}
 
+    def entries(self) -> set[str]:
+        """The publications and their entries at the last look, each as its OID and its xmin."""
+        found = set()
+        for picture in (self.tables or {}).values():
+            for place, publication, _ in picture["memberships"]:
+                oid, _, *entry = place.split()
+                found |= {f"{oid} {publication.split(' ')[0]}", " ".join(entry[:2])}
+        return found
+
     def pair_of(self, oid: int) -> tuple[str, str]:
         """The schema and the name of a published table, as the last look saw them."""
         picture = (self.tables or {})[oid]

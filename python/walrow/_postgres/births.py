@@ -24,11 +24,14 @@ def with_births(
     publications: Sequence[str],
     earlier: Sequence[str],
     tables: Sequence[PublishedTable],
+    *,
     known: Collection[tuple[int, int]],
+    entries: Collection[str],
 ) -> list[PublishedTable]:
     """Tables with the creation of their parts that are not among the known tables and parts.
 
-    The stream had the earlier publications at the last look.
+    The stream had the earlier publications at the last look. `entries` are those of publications
+    then, each as its OID and its xmin.
     """
     pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
     new = sorted(pairs - set(known))
@@ -38,6 +41,7 @@ def with_births(
     parameters = {
         "publications": list(publications),
         "earlier": list(earlier),
+        "entries": list(entries),
         "roots": [root for root, _ in new],
         "parts": [part for _, part in new],
     }
@@ -76,14 +80,16 @@ _SCHEMAS = """
 #
 # Another row is older if its transaction had ended when the file was created (relfrozenxid), or
 # if an earlier command of the same transaction has written it. The order of two transaction IDs is
-# not the order of their commits. VACUUM moves relfrozenxid, but the table is older.
+# not the order of their commits: once VACUUM has moved relfrozenxid, only what the last look has seen
+# is older.
 # xmin keeps its value when a row is frozen. An xmin in the future is older than a wraparound.
 # If xmax is set, a transaction that was rolled back has overwritten cmin.
 _BIRTHS = """
 WITH asked AS MATERIALIZED (
     SELECT q.root::oid AS root, c.oid AS part, b.xmin,
         CASE WHEN b.xmax = '0' THEN b.cmin::text::bigint END AS cmin,
-        CASE WHEN b.xmin IS NOT NULL THEN greatest(age(c.relfrozenxid), age(b.xmin)) END AS age,
+        CASE WHEN age(c.relfrozenxid) >= age(b.xmin) THEN age(c.relfrozenxid)
+            WHEN b.xmin IS NOT NULL THEN 2147483647 END AS age,
         c.relfilenode = c.oid OR EXISTS (
             -- VACUUM FULL and CLUSTER keep the TOAST table. ALTER TABLE makes another one.
             SELECT
@@ -162,7 +168,11 @@ SELECT jsonb_build_object(
     'part', v.part::bigint,
     'keeps_file', v.keeps_file,
     'is_published', (
-        SELECT coalesce(bool_and(t.is_attached AND e.keeps_schema AND {older(e)} AND {older(p)}
+        SELECT coalesce(bool_and(t.is_attached AND e.keeps_schema
+            AND ({older(e)} OR v.age = 2147483647 AND coalesce(e.oid, p.oid) || ' ' || e.xmin
+                = ANY (%(entries)s::text[]))
+            AND ({older(p)} OR v.age = 2147483647 AND p.oid || ' ' || p.xmin
+                = ANY (%(entries)s::text[]))
             AND (e.oid IS NULL OR e.oid < v.part)
             -- Changes of a partition may have been sent as those of its root.
             AND (v.root <> v.part OR v.was_no_partition OR NOT p.pubviaroot)

@@ -279,7 +279,14 @@ class Completeness:
             tables = published.published_tables(conn, names, oids=moved)
             if record.tables is not None:
                 earlier = record.publications or ()
-                tables = with_births(conn, names, earlier, tables, record.parts())
+                tables = with_births(
+                    conn,
+                    names,
+                    earlier,
+                    tables,
+                    known=record.parts(),
+                    entries=record.entries(),
+                )
             truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
             remains = published.remains_of(conn, oids)
