@@ -254,6 +254,24 @@ def test_a_last_child_that_goes_while_its_table_is_not_published(
     assert status_of(world.path).reasons == ()
 
 
+def test_a_last_child_that_goes_in_a_quiet_database(world: World) -> None:
+    """The look that finds it is behind the log's end: no transaction comes after it."""
+    world.sql(T, "CREATE PUBLICATION p FOR TABLE t")
+    world.take()
+    world.sql(OLD)
+    world.take()
+    for last in ("DROP TABLE c", "ALTER TABLE c NO INHERIT t"):
+        world.sql("CREATE TABLE c () INHERITS (t)")
+        world.take()
+        with pytest.raises(walrow.errors.LogError, match="reason inherited"):
+            world.state("t")
+        world.sql(last)
+        world.take()
+        assert world.log.end < world.points[-1][0]
+        assert world.state("t") == world.rows()["t"]
+        assert status_of(world.path).reasons == ()
+
+
 RUN = """
 [source]
 slot = "s"

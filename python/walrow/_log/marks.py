@@ -92,11 +92,13 @@ class Mark(Result):
     def holds_at(self, position: Lsn, end: Lsn) -> bool:
         """Whether the table is not whole at a position because of it, and it was not accepted.
 
-        The log ends at `end`. Other WAL may have put `since` behind it.
+        The log ends at `end`. Other WAL may have put `since` behind it, and a look that found the end.
         """
-        is_since = position >= min(self.since, end)
-        is_before_load = self.until is None or position < self.until
-        return self.accepted is None and is_since and is_before_load
+        if self.accepted is not None or position < min(self.since, end):
+            return False
+        if self.until is None or self.code.needs_load:
+            return self.until is None or position < self.until
+        return position < min(self.until, end)
 
 
 def marked(

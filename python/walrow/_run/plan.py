@@ -80,8 +80,6 @@ class Plan:
     """A plan.
 
     Attributes:
-        claims: The tables that the file means.
-        apply: The tables that are applied, each to its target.
         load: The tables that need a request for their load now.
         removed: The targets that the file does not mean any more. They are left as they are.
         rest: The tables that left, as far as their targets lack changes from before.
