@@ -169,7 +169,7 @@ def test_a_change_without_a_message_is_said() -> None:
     assert codes(looked(TABLE, ALTERED), []) == ([], [])
 
 
-FULL = PublicationTold(PUBLICATION, "701", "{}")
+FULL = PublicationTold(PUBLICATION, "p", "701", "{}")
 CHAIN: list[tuple[int, Told]] = [
     (701, Before({PUBLICATION: "700"})),
     (701, FULL),
@@ -195,6 +195,7 @@ CHAIN: list[tuple[int, Told]] = [
             [*CHAIN[:3], (702, FULL._replace(xmin="702", options="less")), *CHAIN[4:]],
             False,
         ),
+        ([*CHAIN[:3], (702, FULL._replace(xmin="702", name="q")), *CHAIN[4:]], False),
         ([], False),
     ],
     ids=[
@@ -207,6 +208,7 @@ CHAIN: list[tuple[int, Told]] = [
         "forged",
         "skipped",
         "less",
+        "another name",
         "none",
     ],
 )
@@ -342,17 +344,17 @@ def with_options(*options: str) -> Published:
 )
 def test_options_between_looks(option: str, expected: list[str]) -> None:
     """Both looks know theirs."""
-    message = PublicationTold(PUBLICATION, "9", option)
+    message = PublicationTold(PUBLICATION, "p", "9", option)
     record = with_options("a", "b")._replace(marks={})
     assert codes(record, told(message))[0] == expected
 
 
 @pytest.mark.parametrize(
     ("definition", "expected"),
-    [("x", []), ("y", []), ("z", [Why.TYPE.value]), (None, [])],
+    [("x", []), ("y", []), ("z", [Why.TYPE.value]), (None, [Why.TYPE.value])],
 )
 def test_definitions_between_looks(definition: str | None, expected: list[str]) -> None:
-    """A definition that the look before did not have is a new one."""
+    """A new one, which the look before did not have, may have changed, too."""
     then = TABLE._replace(definitions={"attribute 1.1": "x"})
     later = ALTERED._replace(definitions={"attribute 1.1": "y", "attribute 1.2": "n"})
     record = looked(then, later)

@@ -57,6 +57,7 @@ class PublicationTold(NamedTuple):
     """A publication after a command: the transaction of its row, and its options."""
 
     publication: int
+    name: str
     xmin: str
     options: str
 

@@ -303,7 +303,7 @@ DO LANGUAGE plpgsql $walrow$
                 WHERE r.oid IS NOT NULL OR f.classid = 'pg_class'::regclass
                 UNION ALL
                 SELECT jsonb_build_object('command', f.command_tag, 'publication', b.oid::int8,
-                    'xmin', b.xmin::text, 'options', (to_jsonb(b) - 'pubname' - 'pubowner')::text)::text
+                    'name', b.pubname, 'xmin', b.xmin::text, 'options', (to_jsonb(b) - 'pubname' - 'pubowner')::text)::text
                 FROM found f JOIN pg_publication b ON b.oid = f.objid
                 WHERE f.classid = 'pg_publication'::regclass
                 UNION ALL

@@ -130,7 +130,10 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
         is_told, now = moved.pop(oid).is_told, tables.get(oid)
         if now is None or each.was is None:
             continue
-        if each.asks and not (is_read and _is_exact(each.was, now, heard.messages)):
+        names = record.publications or ()
+        if each.asks and not (
+            is_read and _is_exact(each.was, now, heard.messages, names)
+        ):
             mark(oid, PUBLISHED_LESS, each.since, each.seen)
         if is_read and not is_told and _facts(each.was) != _facts(now):
             silent.append(oid)
@@ -242,7 +245,9 @@ def _is_new(told: Hearing, part: int, lsn: Lsn) -> bool:
     return part > told.oids[0] or any(_has(window, lsn) for window in windows)
 
 
-def _is_exact(was: Picture, now: Picture, messages: Sequence[Message]) -> bool:
+def _is_exact(
+    was: Picture, now: Picture, messages: Sequence[Message], names: Collection[str]
+) -> bool:
     """Whether messages show all changes of the publications of a table, and that none matters.
 
     Each row of a publication was written by the transaction of its message, and the message before
@@ -250,13 +255,17 @@ def _is_exact(was: Picture, now: Picture, messages: Sequence[Message]) -> bool:
     """
     then, later = _publications(was), _publications(now)
     return all(
-        _is_chain(oid, then[oid], later[oid].xmin, messages)
+        _is_chain(oid, then[oid], later[oid].xmin, messages, names)
         for oid in then.keys() & later
     )
 
 
 def _is_chain(
-    oid: int, first: _Publication, last: str, messages: Sequence[Message]
+    oid: int,
+    first: _Publication,
+    last: str,
+    messages: Sequence[Message],
+    names: Collection[str],
 ) -> bool:
     at, is_next = first.xmin, False
     for _, xid, is_certain, told in messages:
@@ -266,8 +275,9 @@ def _is_chain(
             if at == first.xmin and not is_next:
                 # The look before has seen that.
                 continue
-            new = PublicationTold(oid, str(xid), first.options)
-            if told != new or not (is_next and is_certain):
+            new = PublicationTold(oid, told.name, str(xid), first.options)
+            # With another name, it may have had no receiver for a while.
+            if told.name not in names or told != new or not (is_next and is_certain):
                 return False
             at, is_next = told.xmin, False
     return at == last
