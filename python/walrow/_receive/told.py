@@ -202,7 +202,7 @@ def _changed_back(
             for key in definitions.keys() & (first.keys() | last):
                 if definitions[key] not in {first.get(key), last.get(key)}:
                     yield TYPE_ALTERED
-        case PublicationTold(publication, _, options):
+        case PublicationTold(publication, _, _, options):
             ours = [_publications(each).get(publication) for each in both]
             if options not in {each.options for each in ours if each}:
                 yield PUBLISHED_LESS
