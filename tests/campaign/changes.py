@@ -146,6 +146,22 @@ def insert_many(day: Day, table: int) -> None:
     _insert(day, table, 60)
 
 
+@step(6, is_harmless=True)
+def insert_again(day: Day, table: int) -> None:
+    """A row like the first one, if no key forbids it."""
+    name = table_of(day, table)
+    names = ", ".join(it.name for it in _columns(day, name))
+    day.attempt(
+        f"INSERT INTO {name} ({names}) SELECT {names} FROM {name} ORDER BY id LIMIT 1"
+    )
+
+
+@step(6, is_harmless=True)
+def insert_null(day: Day, table: int) -> None:
+    """A row without `id`, if no key forbids it."""
+    day.attempt(f"INSERT INTO {table_of(day, table)} (id) VALUES (NULL)")
+
+
 @step(4, is_harmless=True)
 def insert_and_look(day: Day, table: int) -> None:
     """A new row, alone in its segment."""

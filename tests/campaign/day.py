@@ -23,6 +23,7 @@ from servers.receiving import drop_if_there
 if TYPE_CHECKING:
     from campaign.delta import DeltaTarget
     from campaign.followers import Follower
+    from campaign.oracle import Past
     from campaign.readers import Following
     from campaign.target import Target
     from servers import EmbeddedServer
@@ -57,6 +58,7 @@ class Day:
         undo: Statements that undo the last ones, the table and the values of its slots.
         script: All steps, as SQL and comments.
         erased: For each OID, the columns and the values of `id` that were erased.
+        past: The tables that were the server's at each look.
         archive: The order of all changes that the log ever had: LSN and seq.
         follower: The registered reader `r`.
         targets: Tables in a lake that follow, by their name here.
@@ -95,6 +97,7 @@ class Day:
         self.script: list[str] = []
         self._together: tuple[int, list[str]] | None = None
         self.erased: dict[int, tuple[set[str], set[str]]] = {}
+        self.past: list[Past] = []
         self.archive: list[tuple[int, int]] = []
         self.archived = walrow.Lsn(0)
         self.follower: Following | None = None
@@ -343,7 +346,7 @@ class _Running:
             ((end,),) = self._day.sql("SELECT pg_current_wal_flush_lsn()::text")
             while self._thread.is_alive() and time.monotonic() < deadline:
                 if self._day.sql(
-                    "SELECT FROM pg_replication_slots WHERE slot_name = "
+                    "SELECT 1 FROM pg_replication_slots WHERE slot_name = "  # noqa: S608
                     f"'{self._day.slot}' AND active AND confirmed_flush_lsn >= '{end}'"
                 ):
                     return

@@ -28,13 +28,16 @@ _GRAMMARS = """
 ddl:
 columns: add_column add_with_default add_with_function add_identity add_generated add_and_fill drop_column rename_column swap_columns change_type same_type_using set_expression drop_expression rename_label replica_identity add_mood add_name drop_key move_key drop_type
 tables: create create_like create_partition create_root create_child drop attach detach inherit inherit_no_more move rename_table swap_names logged unlogged vacuum_full cluster replica_identity grant grant_system owner freeze add_column rename_column swap_columns
+names: add_name add_name add_name insert_and_look look_back look_back swap_names rename_table rename_table swap_names rename_schema move create drop create_like_with_rows
+partitions: root_identity root_identity partition_identity partition_identity look look delete update create_partition attach detach create_sub_root logged unlogged publish_via drop_key
+keys: create_as create_as create_as insert_again insert_again insert_null follow_lake follow_lake follow_table drop_key drop_key move_key add_key replica_identity replica_identity create
 publications: leave_publication enter_publication leave_schema enter_schema move publish_some publish_all publish_via filter_rows choose_columns no_filter make_publication_again add_with_default create attach
 """
 
 #: Steps around the statements.
 _AROUND = """
-rows: insert insert insert update update update_key delete truncate insert_many
-looks: wal look look apply apply_to_copy load up follow_table follow_table
+rows: insert insert insert insert_again update update update_key delete truncate insert_many insert_null
+looks: wal wal_and_look look look look_back apply apply_to_copy load up follow_table follow_lake
 """
 
 
@@ -115,9 +118,12 @@ class _Draw:
         if self.chance.random() < _WITH_TRIGGER and "trigger" not in self.without:
             steps.append(Step("trigger"))
         for _ in range(self.chance.randint(acts // 3, acts)):
-            shape = self.chance.randrange(8)
+            shape = self.chance.randrange(9)
             if shape == 0:
                 steps += self.one(_LOOKS)
+            elif shape == 8:
+                # Behind the log's end, something happens that no change in it is later than.
+                steps += [Step("wal_and_look"), *self.one(often), Step("look")]
             elif shape < 3:
                 how = self.chance.randrange(8)
                 steps += [
@@ -142,7 +148,7 @@ class _Draw:
             inner = self.some(_ROWS, 2) + self.some(every, 1) + self.one(_ROWS)
             return [*self.one(returns), *inner, Step("back"), *self.some(_ROWS, 1)]
         # A table comes with rows.
-        inner = self.one(_ROWS[:3]) + self.some(every, 1) + self.some(_ROWS, 1)
+        inner = self.one(_ROWS[:4]) + self.some(every, 1) + self.some(_ROWS, 1)
         return [*self.one(BIRTHS), *inner, *self.one(ARRIVALS), *self.some(_ROWS, 2)]
 
 

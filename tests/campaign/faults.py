@@ -112,6 +112,22 @@ FAULTS: tuple[Known, ...] = (
         '["insert"], ["look"]]',
     ),
     Known(
+        "a table that is not logged, and no change in the log is later",
+        '[["begin", 0, 1], ["wal_and_look"], ["unlogged"], ["update", 0, 1], ["back"], ["look"]]',
+    ),
+    Known(
+        "values that name an object which is renamed",
+        '[["begin", 0, 1], ["add_name"], ["insert"], ["look"], ["rename_table"], ["look"]]',
+    ),
+    Known(
+        "an earlier state of a name that got another table",
+        '[["begin", 0, 1], ["insert"], ["look"], ["swap_names"], ["insert"], ["look"], ["insert"], ["look_back", 2]]',
+    ),
+    Known(
+        "partitions that send less of old rows than their root's identity",
+        '[["begin", 0, 1], ["root_identity"], ["look"], ["update", 0], ["delete"], ["look"]]',
+    ),
+    Known(
         "the file of the newest segment is lost",
         '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
     ),

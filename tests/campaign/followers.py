@@ -35,7 +35,8 @@ def follow_table(day: Day, table: int, mode: int) -> None:
     if not received(day):
         return
     tables = [it for it in published(day) if '"' not in it[1]]
-    tables.sort(key=lambda it: (it[0] != day.focus, it[0]))
+    roots = f"SELECT {day.focus}, pg_partition_root({day.focus})::oid::bigint"
+    tables.sort(key=lambda it: (it[0] not in day.sql(roots)[0], it[0]))
     if not tables:
         return
     oid, name, _, _ = tables[table % len(tables)]
@@ -46,15 +47,28 @@ def follow_table(day: Day, table: int, mode: int) -> None:
     what = f"{MODES[mode] or 'net'} of "
     day.script.append(f"-- {what}{name}")
     try:
-        rows = follower.rows(walrow.Log(day.log))
+        has_key = day.sql(
+            f"SELECT 1 FROM pg_index WHERE indrelid = {oid} AND indisprimary"  # noqa: S608
+        )
+        rows = follower.rows(walrow.Log(day.log), None if has_key else ["id"])
     except walrow.Error:
         # Its user makes a new follower, as the message says.
         del day.followers[key]
         return
     # Changes are the stream's, under the names of then. They are not refused because of a mark.
     is_like_stream = oid not in day.renamed and oid not in needed(walrow.Log(day.log))
+    # Of rows with one key, targets have the last one, unless one transaction makes both.
+    equal = f"SELECT 1 FROM {name} GROUP BY id HAVING count(*) > 1 OR id IS NULL"  # noqa: S608
+    if not has_key and mode and day.ask(equal):
+        return
     if rows is not None and (MODES[mode] != "changes" or is_like_stream):
         compare_with_server(day, oid, rows, what)
+
+
+@step(6, 3)
+def follow_lake(day: Day, table: int, mode: int) -> None:
+    """The same, of a Delta table."""
+    follow_table(day, table, mode + 1)
 
 
 class Follower:
@@ -69,8 +83,10 @@ class Follower:
         self.path = day.directory / f"{mode}-{uuid.uuid4().hex[:8]}"
         self.oid: int | None = None
 
-    def rows(self, log: walrow.Log) -> list[dict[str, Any]] | None:
-        """Takes the new changes, and returns its rows as text. None if they cannot be known.
+    def rows(
+        self, log: walrow.Log, keys: list[str] | None
+    ) -> list[dict[str, Any]] | None:
+        """Takes the new changes, by these keys if the table has none, and returns its rows as text. None if they cannot be known.
 
         Raises:
             Error: It is refused.
@@ -78,7 +94,11 @@ class Follower:
         if self.mode is None:
             return self._net(log)
         walrow.delta.apply_changes(
-            log, table=self.name, target=f"delta:{self.path}", mode=self.mode
+            log,
+            table=self.name,
+            target=f"delta:{self.path}",
+            mode=self.mode,
+            keys=None if self.mode == "changes" else keys,
         )
         from deltalake import DeltaTable
 

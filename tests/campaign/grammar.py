@@ -61,6 +61,8 @@ unlogged: ALTER TABLE {table} SET UNLOGGED <> ALTER TABLE {table} SET LOGGED
 vacuum_full: VACUUM FULL {table}
 cluster: CLUSTER {table} USING {key}
 replica_identity: ALTER TABLE {table} REPLICA IDENTITY {identity} <> ALTER TABLE {table} REPLICA IDENTITY DEFAULT
+root_identity: ALTER TABLE {top} REPLICA IDENTITY FULL <> ALTER TABLE {table} REPLICA IDENTITY DEFAULT
+partition_identity: ALTER TABLE {leaf} ALTER {column} SET NOT NULL; CREATE UNIQUE INDEX {name} ON {home}.{was} ({column}); ALTER TABLE {leaf} REPLICA IDENTITY USING INDEX {name} <> ALTER TABLE {table} REPLICA IDENTITY DEFAULT
 drop_key: ALTER TABLE {table} DROP CONSTRAINT {key} <> ALTER TABLE {table} ADD PRIMARY KEY ({keys})
 add_key: ALTER TABLE {table} ADD PRIMARY KEY (id)
 move_key: ALTER TABLE {table} DROP CONSTRAINT {key}, ADD PRIMARY KEY (id, {column})
@@ -134,6 +136,7 @@ _IS_FREE = "NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid)"
 _TABLES = {
     "table": "true",
     "leaf": "c.relispartition",
+    "top": "c.relkind = 'p' AND NOT c.relispartition",
     "plain": "c.relkind = 'r' AND NOT c.relispartition",
     "free": _IS_FREE,
     "child": f"c.relkind = 'r' AND NOT c.relispartition AND NOT {_IS_FREE}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import walrow
-from campaign.oracle import compare
+from campaign.oracle import compare, shown, state_rows
 from campaign.steps import Fault, step
 
 if TYPE_CHECKING:
@@ -39,6 +39,28 @@ def received(day: Day) -> bool:
     if was_up:
         day.up()
     return True
+
+
+@step(6, is_harmless=True)
+def look_back(day: Day, number: int) -> None:
+    """After a look, the tables at an earlier one, by their names of then, are what they were, or refused."""
+    received(day)
+    ends = sorted({it.end for it in day.past})
+    for it in day.past if ends else ():
+        if it.end != ends[number % len(ends)]:
+            continue
+        try:
+            log = walrow.Log(day.log)
+            state = log.state(it.name, as_of=it.end, profile="text")
+            columns, rows = state_rows(state, without=set())
+        except walrow.Error:
+            continue
+        if (columns, rows) != (it.columns, it.rows) and not day.erased:
+            text = (
+                f"{it.name} was another table at an earlier look, and nothing says so: state {columns} "
+                f"{shown(rows)}, then {it.columns} {shown(it.rows)}"
+            )
+            raise Fault(text)
 
 
 def archive(day: Day) -> None:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
 
 import walrow
 from campaign.grammar import IS_USERS, watch
 from campaign.steps import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from campaign.day import Day
 
 
 Rows = list[tuple[tuple[str, str | None], ...]]
+
+
+class Past(NamedTuple):
+    """A table at the end of an earlier look, by its name of then."""
+
+    end: walrow.Lsn
+    name: tuple[str, str]
+    columns: list[str]
+    rows: Rows
+    #: The OID, its replica identity, and a stamp that moves with it.
+    identity: tuple[int, str, str]
 
 
 def published(day: Day) -> list[tuple[int, str, list[str], str | None]]:
@@ -114,6 +127,12 @@ def compare(day: Day) -> None:
         if rows == expected and columns_found == wanted:
             if oid not in marks and is_published:
                 day.whole.add(oid)
+                if not gone and not hidden:
+                    now = Past(
+                        log.end, (schema, table), columns, rows, _identity(day, oid)
+                    )
+                    _compare_old_rows(log, oid, day.past, now)
+                    day.past.append(now)
             if not gone and not hidden:
                 _compare_net(log, (schema, table), columns, expected)
         elif not (is_published and is_partial):
@@ -126,6 +145,36 @@ def compare(day: Day) -> None:
     day.is_risky = False
     day.risky.clear()
     day.born.clear()
+
+
+def _identity(day: Day, oid: int) -> tuple[int, str, str]:
+    ((identity, stamp),) = day.sql(
+        f"SELECT relreplident::text, xmin::text FROM pg_class WHERE oid = {oid}"  # noqa: S608
+    )
+    return oid, identity, stamp
+
+
+def _compare_old_rows(
+    log: walrow.Log, oid: int, past: Sequence[Past], now: Past
+) -> None:
+    """Compares the old rows since the last look, if they are whole by REPLICA IDENTITY FULL."""
+    same = (now.identity, now.columns)
+    before = next((it for it in past[::-1] if (it.identity, it.columns) == same), None)
+    if before is None or now.identity[1] != "f":
+        return
+    known, was = {*before.rows}, dict[str, str | None]()
+    for batch in log.read(table=oid, start=before.end, profile="text"):
+        for row in pa.record_batch(batch).to_pylist():
+            unsent = {it: was.get(it) for it in row["_unsent"] or ()}
+            values = tuple((it, (row | unsent).get(it)) for it in now.columns)
+            if row["_change_type"] not in {"delete", "update_preimage"}:
+                known.add(values)
+            elif values not in known:
+                text = (
+                    f"an old row of {now.name} is {shown([values])}, which no row was"
+                )
+                raise Fault(text)
+            was = dict(values)
 
 
 def _compare_net(

@@ -103,6 +103,13 @@ def wal(day: Day) -> None:
     )
 
 
+@step(is_harmless=True)
+def wal_and_look(day: Day) -> None:
+    """The same, and a look: its position is later than the log's end."""
+    wal(day)
+    received(day)
+
+
 @step()
 def promote(day: Day) -> None:
     """The server becomes another timeline, as after a recovery."""
