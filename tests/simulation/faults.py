@@ -47,6 +47,12 @@ def module_with(name: str, fault: Fault) -> ModuleType:
 
 FAULTS = [
     Fault(
+        "a publication that was refused comes before definitions that were read",
+        "disk",
+        "if isinstance(trouble.order, Publish) and self._extensions:",
+        "if isinstance(trouble.order, Publish) and not self._extensions and False:",
+    ),
+    Fault(
         "a block is appended again after a refusal",
         "disk",
         'return replace(trouble.order, block=b"")',
@@ -157,8 +163,8 @@ FAULTS = [
     Fault(
         "a load that was given up gets its place",
         "disk",
-        "is_over = isinstance(trouble.order, (GiveUpLoad, EndLoad))",
-        "is_over = isinstance(trouble.order, GiveUpLoad)",
+        "is_over = isinstance(trouble.order, (type(order), EndLoad))",
+        "is_over = isinstance(trouble.order, type(order))",
     ),
 ]
 

@@ -59,6 +59,15 @@ def play(seed: int) -> set[tuple[str, str]]:
     return world.seen | receiver.seen
 
 
+#: A publication that a full disk had refused did not wait for definitions.
+FAILED = [20261130469]
+
+
+@pytest.mark.parametrize("seed", FAILED)
+def test_worlds_that_failed(seed: int) -> None:
+    play(seed)
+
+
 #: Without a fault, they find nothing.
 SEEDS = 1_000
 #: Worlds that find a fault. The others follow, as a change of the worlds may need them.

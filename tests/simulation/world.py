@@ -153,6 +153,8 @@ class World:
         self.on(CatalogRead(found))
 
     def _check_order(self, order: Order) -> None:
+        if isinstance(order, Publish) and self.disk.failure is None:
+            assert not self.disk._extensions, "rows are published before definitions"
         if isinstance(order, Publish) and self._reading is not None:
             since, told = self._reading
             lacks = bool(told - self.log.catalog.oids)

@@ -258,8 +258,6 @@ class Disk:
         ends, self._latest = self._ends, deadline
         self._ends = Finishing() if ends is None else ends
 
-    # The events.
-
     def on(self, event: LandingEvent, now: float) -> list[Order | ReadCatalog]:
         """Notes an event. Returns the actions that are due."""
         match event:
@@ -292,12 +290,12 @@ class Disk:
                     self.state = Working(order)
                     actions.append(order)
             case Stuck(trouble, retry):
-                if now >= min(retry, self._latest):
-                    order = self._again(trouble)
+                order, due = self._again(trouble), min(retry, self._latest)
+                if now < due:
+                    self._later(due)
+                elif not (isinstance(order, Publish) and self._awaits_catalog(now)):
                     self.state = Working(order, trouble)
                     actions.append(order)
-                else:
-                    self._later(min(retry, self._latest))
             case Working() | Closed():
                 pass
             case _:
@@ -396,15 +394,17 @@ class Disk:
         if isinstance(trouble.order, Append):
             # The writer has the block.
             return replace(trouble.order, block=b"")
+        if isinstance(trouble.order, Publish) and self._extensions:
+            return ExtendCatalog(self._extensions[0])
         return trouble.order
 
     def _did(self, did: Did, now: float) -> None:  # noqa: PLR0912 -- a case for each kind
         order, log = did.order, did.log
         trouble = self.state.trouble if isinstance(self.state, Working) else None
         self.state = Idle()
-        if isinstance(order, GiveUpLoad) and trouble is not None:
+        if isinstance(order, (GiveUpLoad, ExtendCatalog)) and trouble is not None:
             # A load that was given up gets no place any more.
-            is_over = isinstance(trouble.order, (GiveUpLoad, EndLoad))
+            is_over = isinstance(trouble.order, (type(order), EndLoad))
             self.state = Idle() if is_over else Stuck(trouble, now)
         self._log = log
         self._progress.did(order, log, now)
