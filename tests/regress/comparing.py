@@ -55,6 +55,7 @@ def compare(dsn: str, log: Path, *, root: bool) -> list[Compared]:
         for code in {mark.code for mark in table.marks if mark.is_open}:
             opened.accept(table.oid, reason=code.value)
     opened = _Once(log)
+    names = {it.oid: it.pair for it in opened.tables()}
     conn = pq.PGconn.connect(f"{dsn} options='{walrow.postgres.options()}'".encode())
     found = []
     sql = _TABLES.replace("{kinds}", _ROOTS if root else "c.relkind = 'r'")
@@ -65,6 +66,9 @@ def compare(dsn: str, log: Path, *, root: bool) -> list[Compared]:
             # A rule of the suite's refuses to read it.
             continue
         verdict, why = _compared(opened, table, Counter(wanted))
+        name = tuple(table["name"])
+        if names.get(table["oid"], name) != name:
+            verdict, why = Verdict.WRONG, f"it has the name {names[table['oid']]}"
         if (reason := marked.get(table["oid"])) is not None:
             is_needless = verdict is Verdict.EQUAL
             verdict = Verdict.NEEDLESS if is_needless else Verdict.NEEDED
@@ -93,7 +97,8 @@ def _compared(
 ) -> tuple[Verdict, str]:
     columns = table["columns"]
     try:
-        state = _state(log, tuple(table["name"]))
+        # By its OID: to look up a name takes longer, the more tables there are.
+        state = _state(log, table["oid"])
     except errors.SchemaError as error:
         # The log has no change of it.
         return (Verdict.REFUSED, str(error)) if wanted else (Verdict.EQUAL, "")
@@ -119,11 +124,11 @@ def _compared(
     )
 
 
-def _state(log: walrow.Log, name: tuple[str, str]) -> pa.Table:
+def _state(log: walrow.Log, oid: int) -> pa.Table:
     types: dict[str, str] = {}
     while True:
         try:
-            return log.state(name, profile="text", types=types).to_pyarrow()
+            return log.state(oid, profile="text", types=types).to_pyarrow()
         except errors.UnrepresentableError as error:
             if error.column is None or error.column in types:
                 raise

@@ -59,8 +59,8 @@ UNSEEN = {
 @pytest.mark.parametrize(
     ("drops", "least", "needless"),
     [
-        (True, {"leaves": 600, "roots": 480}, {"leaves": 16, "roots": 28}),
-        (False, {"leaves": 2000, "roots": 1500}, {"leaves": 45, "roots": 90}),
+        (True, {"leaves": 600, "roots": 480}, {"leaves": 15, "roots": 26}),
+        (False, {"leaves": 2000, "roots": 1500}, {"leaves": 45, "roots": 78}),
     ],
     ids=["as it is", "without drops"],
 )
