@@ -138,7 +138,7 @@ impl Reader {
                 }
                 _ => return Err(Reason::Impossible("a Commit without its Begin")),
             },
-            OwnedMessage::Prepare(prepared) => self.prepare(prepared)?,
+            OwnedMessage::Prepare(prepared) => self.prepare(&prepared)?,
             OwnedMessage::CommitPrepared(OwnedPrepared {
                 lsn: commit_lsn,
                 end_lsn,
@@ -291,7 +291,7 @@ impl Reader {
         Ok(())
     }
 
-    fn prepare(&mut self, prepared: OwnedPrepared) -> Result<(), Reason> {
+    fn prepare(&mut self, prepared: &OwnedPrepared) -> Result<(), Reason> {
         let (end_lsn, xid, gid) = (prepared.end_lsn, prepared.xid, prepared.gid.clone());
         utf8(&gid)?;
         demand(self.block.is_none(), "a Prepare inside a block")?;
@@ -308,7 +308,7 @@ impl Reader {
             self.prepared.entry((gid, xid, end_lsn)).or_insert(empty);
             return Ok(());
         };
-        let same = matches!(begin, Begin::Prepare(begin) if begin == prepared);
+        let same = matches!(begin, Begin::Prepare(begin) if begin == *prepared);
         demand(same, "a Prepare without its Begin Prepare")?;
         self.prepared.insert((gid, xid, end_lsn), transaction);
         Ok(())

@@ -176,7 +176,9 @@ fn remove(inner: &mut Inner, actor: usize, act: Act) -> Option<(String, Inode)> 
             inner.truth.removed_locks.push((act, inode));
             let mut disk = inner.disk().copied();
             // The writer of the journal may be about to remove them.
-            decided.iter().for_each(|name| disk.unlink(name));
+            for name in &decided {
+                disk.unlink(name);
+            }
             let segments = disk.names().filter_map(|it| SegmentName::parse(it.0));
             let begun = segments.map(|it| it.start).max().unwrap_or_default();
             match inner.truth.check_recovery(disk, "removed") {

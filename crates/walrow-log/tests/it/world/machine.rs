@@ -16,6 +16,10 @@ const MOST_CALM: usize = 30_000;
 const MOST: usize = 20_000;
 
 /// The disk, the processes that use it, and how they fail.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what is true of a world, each by itself"
+)]
 #[derive(Debug)]
 pub(crate) struct Inner {
     /// The directories that have been at the log's path. The last one is there now.
