@@ -726,7 +726,7 @@ def test_a_new_table_that_was_not_dropped_after_all(looks: Looks) -> None:
 
 
 def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
-    looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.sql("CREATE TABLE o ()", "CREATE PUBLICATION looks FOR ALL TABLES")
     looks.begin()
     looks.sql(
         *SETUP,
