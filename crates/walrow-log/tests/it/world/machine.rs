@@ -393,7 +393,11 @@ impl Inner {
         }
         self.faults -= 1;
         let faults = call.faults();
-        let chosen = faults[self.choices.next(faults.len())];
+        let chosen = if fails && self.choices.rarely(2) {
+            Fault::Killed
+        } else {
+            faults[self.choices.next(faults.len())]
+        };
         if chosen == Fault::Later && !self.truth.has_late {
             Fault::Refused
         } else {
