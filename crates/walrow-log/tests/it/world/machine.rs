@@ -306,6 +306,9 @@ impl Inner {
 
     /// Stops an actor. Another actor has to have the turn next.
     pub(crate) fn hold(&mut self, actor: usize) {
+        if self.over {
+            return;
+        }
         let until = self.steps + self.choices.of(&[10, 100, 300, 1000]);
         let call = self.choices.next(2 * CHANGES.len());
         let call = CHANGES.get(call).copied();
