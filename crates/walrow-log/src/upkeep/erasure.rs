@@ -84,6 +84,12 @@ impl Eraser {
         self.sweep(&lease)?;
         refuse_held(&*self.store, erase)?;
         let log = Log::open(self.store.clone())?;
+        let after = log.end();
+        let mut names = Listing::of(&*self.store)?.segments.into_iter();
+        if names.any(|name| name.start >= after) {
+            // The last part of a transaction was removed by hand. The rows of its other parts would stay.
+            return Err(Error::new("", ErrorKind::Missing { after }));
+        }
         let columns = ErasedColumns::find(&log, &self.catalog, erase, step)?;
         let segments = log.segments().iter();
         let mut segments: Vec<_> = segments.filter(|it| concerns(&log, it, erase)).collect();

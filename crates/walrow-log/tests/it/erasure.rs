@@ -592,3 +592,18 @@ fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
     });
     assert!(calls > 50, "{calls}");
 }
+
+#[test]
+fn parts_of_a_transaction_whose_last_part_is_lost_are_not_passed_over() {
+    let store = log_of(&history(ReplicaIdentity::Default)[..4]);
+    let quiet = Writer::quiet(Arc::new(store.clone())).unwrap();
+    let mut eraser = Eraser::open(quiet).unwrap();
+    let (last, _) = store.segments().pop().unwrap();
+    assert!(last.part > 0);
+    store.lose(&last.to_string());
+    let mut erase = Erase::default();
+    erase.columns.insert("secret".to_owned());
+    erase.tables.insert(T);
+    let error = eraser.erase(&erase, &mut || Ok(())).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Missing { after: end(3) });
+}

@@ -88,8 +88,15 @@ impl Actor {
         Process::of(&self.world, self.number)
     }
 
+    /// A number below `count`. At the end of a world, actors run in any order: then it is not drawn.
     pub(crate) fn next(&self, count: usize) -> usize {
-        self.world.aside(|it| it.choices.next(count))
+        self.world.aside(|it| {
+            if it.is_over() {
+                0
+            } else {
+                it.choices.next(count)
+            }
+        })
     }
 
     pub(crate) fn of<T: Copy>(&self, values: &[T]) -> T {

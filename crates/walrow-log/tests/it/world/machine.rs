@@ -306,6 +306,9 @@ impl Inner {
 
     /// Stops an actor. Another actor has to have the turn next.
     pub(crate) fn hold(&mut self, actor: usize) {
+        if self.over {
+            return;
+        }
         let until = self.steps + self.choices.of(&[10, 100, 300, 1000]);
         let call = self.choices.next(2 * CHANGES.len());
         let call = CHANGES.get(call).copied();
@@ -393,7 +396,11 @@ impl Inner {
         }
         self.faults -= 1;
         let faults = call.faults();
-        let chosen = faults[self.choices.next(faults.len())];
+        let chosen = if fails && self.choices.rarely(2) {
+            Fault::Killed
+        } else {
+            faults[self.choices.next(faults.len())]
+        };
         if chosen == Fault::Later && !self.truth.has_late {
             Fault::Refused
         } else {

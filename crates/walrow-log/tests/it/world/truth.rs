@@ -264,7 +264,11 @@ impl Truth {
     /// on, the log must have the changes up to this position.
     pub(crate) fn lose_journal(&mut self, position: Lsn) {
         self.confirmed = self.confirmed.min(position);
-        self.flushed = self.flushed.min(position);
+        if self.flushed > position {
+            // The server sends from a position on that a sync has returned. The end of the segments
+            // may be another one, and a transaction may be prepared there that no object has.
+            self.flushed = Lsn::INVALID;
+        }
         self.outdated.extend(&self.writers);
         self.forget_writers();
         self.changes += 1;
