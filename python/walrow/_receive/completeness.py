@@ -137,12 +137,12 @@ class Completeness:
                 names = self._publications
                 tables = published.published_tables(conn, names)
                 lacking = published.with_rows(conn, tables)
+                types = with_parts(it for table in tables for it in table.names)
+                printed = printed_names(conn, types)
             # An open transaction may have rows from before a new entry.
             lacking |= {
                 it.oid for it in tables if not self._entries.issuperset(it.memberships)
             }
-            types = with_parts(it for table in tables for it in table.names)
-            printed = printed_names(conn, types)
             self.begin_without(tables, lacking, start, printed)
         except (Error, OSError) as error:
             self._note(
