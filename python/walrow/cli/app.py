@@ -86,6 +86,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGPIPE
     except (OptionError, ImportError) as error:
         # The latter says which package an option needs.
+        if isinstance(error, ImportError) and error.name == "psycopg":
+            error = ImportError("this needs psycopg: pip install 'walrow[postgres]'")
         code = fail(error, 2, context)
     except UnfinishedError as error:
         code = fail(error, 3, context)
