@@ -54,6 +54,13 @@ def cli() -> None:
     """PostgreSQL's logical replication stream as typed Arrow."""
 
 
+def _with_extra(error: Exception) -> Exception:
+    """The error of a missing psycopg, with what to install."""
+    if isinstance(error, ImportError) and error.name == "psycopg":
+        return ImportError("this needs psycopg: pip install 'walrow[postgres]'")
+    return error
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Never shows a traceback for errors."""
     for number in _TERMINATED:
@@ -86,9 +93,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGPIPE
     except (OptionError, ImportError) as error:
         # The latter says which package an option needs.
-        if isinstance(error, ImportError) and error.name == "psycopg":
-            error = ImportError("this needs psycopg: pip install 'walrow[postgres]'")
-        code = fail(error, 2, context)
+        code = fail(_with_extra(error), 2, context)
     except UnfinishedError as error:
         code = fail(error, 3, context)
     except ReplicationError as error:
