@@ -269,13 +269,12 @@ class Completeness:
             log = Log(self._log)
             logged = self._read_log(log)
         stamps = published.stamps(conn, self._publications)
-        before, look = self._stamps, None
+        before, look, names = self._stamps, None, self._publications
         record, tables = self._record(), []
         moved = None if before is None else stamps.moved(before)
         come = logged.keys() - (record.tables or {}).keys() - record.left.keys()
         # A table may have come and gone between two looks.
         if moved is None or moved or come:
-            names = self._publications
             tables = published.published_tables(conn, names, oids=moved)
             if record.tables is not None:
                 earlier = record.publications or ()
@@ -290,13 +289,12 @@ class Completeness:
             truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
             remains = published.remains_of(conn, oids)
-            seen = position_after(conn, self._given, is_other=self._is_other())
             others = stamps.tables.keys() - (record.tables or {}).keys()
             look = Look(
                 tables,
                 names,
                 ends.durable,
-                seen,
+                Lsn(0),
                 moved,
                 remains,
                 logged,
@@ -305,10 +303,11 @@ class Completeness:
                 sum(stamps.tables[oid] for oid in others),
                 truncated,
             )
-        names_now = look_at_names(conn, record, tables)
-        seen = Lsn(0)
-        if names_now[0] != record.names:
+        names_now, seen = look_at_names(conn, record, tables), Lsn(0)
+        if look is not None or names_now[0] != record.names:
             seen = position_after(conn, self._given, is_other=self._is_other())
+        if look is not None:
+            look = look._replace(seen=seen)
         with self._lock:
             if generation != self._generation:
                 return False
