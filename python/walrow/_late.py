@@ -43,10 +43,15 @@ def _import(place: str) -> ModuleType:
     try:
         return import_module(place)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
-            raise
-        text = "this needs psycopg: pip install 'walrow[postgres]'"
-        raise ModuleNotFoundError(text, name="psycopg") from None
+        raise explained(error) from None
+
+
+def explained(error: ImportError) -> ImportError:
+    """The error, which says how to install psycopg if that is what is missing."""
+    if (error.name or "").partition(".")[0] != "psycopg":
+        return error
+    text = "this needs psycopg: pip install 'walrow[postgres]'"
+    return ModuleNotFoundError(text, name="psycopg")
 
 
 def is_there(package: str) -> bool:

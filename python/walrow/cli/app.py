@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from walrow import __version__
+from walrow._late import explained
 from walrow._secrets import is_secret, shown
 from walrow.cli.arguments import ByName, Commands
 from walrow.cli.terminal import say
@@ -54,13 +55,6 @@ def cli() -> None:
     """PostgreSQL's logical replication stream as typed Arrow."""
 
 
-def _with_extra(error: Exception) -> Exception:
-    """The error of a missing psycopg, with what to install."""
-    if isinstance(error, ImportError) and error.name == "psycopg":
-        return ImportError("this needs psycopg: pip install 'walrow[postgres]'")
-    return error
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Never shows a traceback for errors."""
     for number in _TERMINATED:
@@ -93,7 +87,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGPIPE
     except (OptionError, ImportError) as error:
         # The latter says which package an option needs.
-        code = fail(_with_extra(error), 2, context)
+        reason = explained(error) if isinstance(error, ImportError) else error
+        code = fail(reason, 2, context)
     except UnfinishedError as error:
         code = fail(error, 3, context)
     except ReplicationError as error:
