@@ -47,7 +47,7 @@ def _import(place: str) -> ModuleType:
 
 
 def explained(error: ImportError) -> ImportError:
-    """The error, which says how to install psycopg if that is what is missing."""
+    """The error. If psycopg is missing, its text has the command that installs it."""
     if (error.name or "").partition(".")[0] != "psycopg":
         return error
     text = "this needs psycopg: pip install 'walrow[postgres]'"

@@ -83,7 +83,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 def evolution(
     table: str, target: str, wanted: pa.Schema, schema: pa.Schema
 ) -> Evolution:
-    """Compares the columns that a table wants with those that its target has.
+    """Compares a table's columns with its target's columns.
 
     Raises:
         SchemaError: The target has a column with a type that cannot become the table's.

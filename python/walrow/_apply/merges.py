@@ -1,4 +1,4 @@
-"""The MERGEs of targets, as clauses that every engine writes in its own words.
+"""The MERGEs of targets, as clauses. Each engine writes them in its own SQL.
 
 The target is `t`, and its source `s`. Names in clauses are quoted.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Clause(NamedTuple):
-    """A clause of a MERGE. Of the clauses that fit a row, the first one counts.
+    """A clause of a MERGE. The first clause that fits a row applies to it.
 
     Attributes:
         condition: The condition for rows. None for all.
@@ -51,7 +51,7 @@ class Words(NamedTuple):
     Attributes:
         quoted: A name.
         moment: A time, in microseconds since 1970.
-        names: The target's name of each column, if it may have another one.
+        names: The name of each column in the target, where the names may differ.
     """
 
     quoted: Callable[[str], str]

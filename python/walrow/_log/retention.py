@@ -122,7 +122,7 @@ def _hold(found: tuple[str, str, Lsn, int | None]) -> Hold:
 
 
 def name_tables(log: LogDirectory) -> None:
-    """Names the tables with loads. Those of tables that left hold nothing back."""
+    """Names the tables with loads. The load of a table that left holds nothing back."""
     record = read_record(log.read_object)
     pairs = {oid: record.pair_of(oid) for oid in record.tables or ()}
     log.set_tables(pairs | dict.fromkeys(record.left))

@@ -13,7 +13,7 @@ from walrow.errors import Error, LogError, ReplicationError
 
 
 class Stopped(NamedTuple):
-    """Why a log must not go on: a difference that a receiver has found at a time, in UTC."""
+    """Why a receiver must not continue a log: the difference that one found, and when, in UTC."""
 
     reason: str
     time: str

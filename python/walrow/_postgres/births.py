@@ -30,8 +30,8 @@ def with_births(
 ) -> list[PublishedTable]:
     """Tables with the creation of their parts that are not among the known tables and parts.
 
-    The stream had the earlier publications at the last look. `entries` are those of publications
-    then, each as its OID and its xmin.
+    The stream had the earlier publications at the last look. `entries` are the rows of publications
+    and of their members that the last look found, each as `OID xmin`.
     """
     pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
     new = sorted(pairs - set(known))

@@ -449,7 +449,7 @@ class _LiveBlocks:
             self._confirm_received()
 
     def _confirm_received(self) -> None:
-        """Confirms what needs no caller, so that the server can remove its WAL."""
+        """Confirms WAL without published changes, so that the server can remove it."""
         stream = self._stream
         is_free = self._is_temporary or (
             self._is_delivered

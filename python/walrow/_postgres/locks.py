@@ -21,7 +21,7 @@ def locks_on(
     return {oid: "; ".join(texts) for oid, texts in found.items()}
 
 
-#: A command that reads waits for whoever has this one, or waits for it.
+#: A reader waits for each session that has this lock, or has asked for it.
 READING = ("AccessExclusiveLock",)
 #: A publication takes SHARE UPDATE EXCLUSIVE.
 PUBLISHING = (

@@ -155,7 +155,7 @@ def published_tables(
 ) -> list[PublishedTable]:
     """The tables of publications, as they are for the connection's transaction.
 
-    For a copy, it waits for whoever has a table locked. With `oids`, it returns only the published
+    For a copy, it waits until no other session has a table locked. With `oids`, it returns only the published
     tables that have these OIDs, or whose partitions have them.
     """
     parameters = {
@@ -499,7 +499,7 @@ _NOT_OF_SCHEMA = """AND NOT EXISTS (
         JOIN pg_class c ON c.relnamespace = n.pnnspid
         WHERE n.pnpubid = b.oid AND c.oid = s.oid)
 """
-# The function waits for whoever has the table locked.
+# The function waits until no other session has the table locked.
 _CONDITIONS = """
         SELECT coalesce(jsonb_agg(DISTINCT pg_get_expr(r.prqual, r.prrelid)), '[]')
         FROM published q

@@ -139,7 +139,7 @@ class Completeness:
                 lacking = published.with_rows(conn, tables)
                 types = with_parts(it for table in tables for it in table.names)
                 printed = printed_names(conn, types)
-            # An open transaction may have rows from before a new entry.
+            # A transaction that is still open may have written rows before a new entry existed.
             lacking |= {
                 it.oid for it in tables if not self._entries.issuperset(it.memberships)
             }

@@ -119,7 +119,7 @@ class Driver:
         self._log_thread = LogThread(self._tell)
         self._connector: Connector | None = None
         self._load: TableLoad | None = None
-        #: Why loads were given up for which no process waits, by table.
+        #: By table, why a load was given up that no process waits for.
         self._failed: dict[str, str] = {}
         self._requests = load_requests.Requests(self._log)
         segment_size = options.segment_size if options.compact else None

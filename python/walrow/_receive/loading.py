@@ -57,7 +57,7 @@ from walrow._waiting import Waiter
 from walrow._workers import Worker
 from walrow.errors import Error, OptionError, ReplicationError
 
-#: Takes all published tables, the OIDs of those that the load lacks, its LSN, and its names.
+#: Takes all published tables, the OIDs of the tables that the load leaves out, its LSN, and its names.
 Lacks = Callable[..., None]
 
 
@@ -79,8 +79,8 @@ class TableLoad:
     ) -> None:
         """Stores the arguments.
 
-        `names` are as `schema.name`, None for all that are published, without those that a first load
-        leaves `apart`, which is None for a request. `note` takes what the load waits for, for the
+        `names` have the form `schema.name`. None means all published tables. A first load leaves out the
+        tables in `apart`, which is None for a request. `note` takes what the load waits for, for the
         person who asked for it. A thread calls it, as it may write to a disk.
         """
         self._number = number
@@ -105,7 +105,7 @@ class TableLoad:
         #: The tables that have changed while it began.
         self._moved: dict[str, str] = {}
         self.tables: list[PublishedTable] = []
-        #: The names that its rows may contain, from before its slot: see `printed_names`.
+        #: The names that its rows may contain, as the server printed them before the slot was made.
         self.names: dict[str, dict[str, int]] = {}
         self.load: LogLoad | None = None
 
@@ -314,7 +314,7 @@ class TableLoad:
         if len(self.tables) > 1:
             # Before the slot, and all at once: each of them would break the load of the others.
             found = refusals(conn, self.tables)
-            # The slot of a first load waits for whoever has a table locked.
+            # The slot of a first load waits until no transaction has a table locked.
             is_first = self._apart is not None
             refused |= {
                 name: error
@@ -363,7 +363,7 @@ class TableLoad:
         lock(copying, self.tables)
         later = published_tables(now, self._publications)
         moved = altered(self.tables, later)
-        # An open transaction may have rows from before an entry that came with the slot.
+        # A transaction that was open then may have written rows before the entry existed.
         moved += [
             it.name for it in self.tables if not entries.issuperset(it.memberships)
         ]

@@ -206,9 +206,9 @@ def _owners(before: Published, after: Published) -> dict[tuple[str, str], list[O
 
 
 def _completed(before: Published, look: Look) -> Published:
-    """The record with all facts. Those that an older version has not stored are no proof.
+    """The record with all facts. A fact that an older version did not store proves nothing.
 
-    Each has the value of a table that was never changed since its creation, and that lacks nothing.
+    It gets the value of a table that is as it was created, so that each difference leaves a mark.
     """
     if before.tables is None:
         return before
@@ -265,8 +265,8 @@ def after_names(
 ) -> Published:
     """The record after a look at the names that values contain, as of the type regclass.
 
-    Objects with the OIDs `renamed` are new in `names`, and were renamed. `types` are those of the
-    names in tables. The server was at `seen` after the look.
+    The objects in `renamed` are new in `names`, and may have had another name. `types` has the types of
+    the names in each table. The server was at `seen` after the look.
     """
     marks, noticed = dict(before.marks), dict(before.noticed)
     unchanged = unchanged_names(before.names, names, renamed)
@@ -450,7 +450,7 @@ def after_load(
         young.pop(table.oid, None)
         files.pop(table.oid, None)
         if table.oid in later or before.seen <= point:
-            # It was there for the load. What happens later, the next look sees.
+            # It was published at the load. The next look sees later changes.
             left.pop(table.oid, None)
         known = pictures.get(table.oid, {})
         _mark_children(marks, known.get("children", ()), table, point, point)

@@ -329,7 +329,7 @@ class Applier:
             self._folder.clear(str(undecided.claim.table.oid))
 
     def _take_left(self, reports: dict[int, Report], found: Plan) -> None:
-        """Reports the tables that left, unless their targets cannot get the changes from before."""
+        """Reports the tables that left, unless a target failed to get the earlier changes."""
         for claim, why in found.left:
             oid = claim.table.oid
             applied = reports[oid].applied if oid in reports else None

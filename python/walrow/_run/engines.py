@@ -78,7 +78,7 @@ class Tables:
     ) -> None:
         """Applies all changes that the log has for tables."""
         contents = LogContents(log)
-        # Targets of tables that left get the changes from before.
+        # The targets of tables that left still get the earlier changes.
         contents.tables = [replace(it, left=None) for it in contents.tables]
         by_oid: dict[int, Job] = {}
         for job in jobs:

@@ -230,7 +230,7 @@ def prepared(to: str, form: str | None, options: Options | StateOptions) -> str:
 
 
 def write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
-    """Writes batches to one of the outputs. An error says what is on disk."""
+    """Writes batches to one of the outputs. An error names the files on disk."""
     try:
         _write(to, form, batches, one_schema=one_schema)
     except BrokenPipeError:
