@@ -90,6 +90,7 @@ WITH asked AS MATERIALIZED (
         CASE WHEN b.xmax = '0' THEN b.cmin::text::bigint END AS cmin,
         CASE WHEN age(c.relfrozenxid) >= age(b.xmin) THEN age(c.relfrozenxid)
             WHEN b.xmin IS NOT NULL THEN 2147483647 END AS age,
+        age(c.relfrozenxid) < age(b.xmin) AS is_vacuumed,
         c.relfilenode = c.oid OR EXISTS (
             -- VACUUM FULL and CLUSTER keep the TOAST table. ALTER TABLE makes another one.
             SELECT
@@ -169,9 +170,9 @@ SELECT jsonb_build_object(
     'keeps_file', v.keeps_file,
     'is_published', (
         SELECT coalesce(bool_and(t.is_attached AND e.keeps_schema
-            AND ({older(e)} OR v.age = 2147483647 AND coalesce(e.oid, p.oid) || ' ' || e.xmin
+            AND ({older(e)} OR v.is_vacuumed AND coalesce(e.oid, p.oid) || ' ' || e.xmin
                 = ANY (%(entries)s::text[]))
-            AND ({older(p)} OR v.age = 2147483647 AND p.oid || ' ' || p.xmin
+            AND ({older(p)} OR v.is_vacuumed AND p.oid || ' ' || p.xmin
                 = ANY (%(entries)s::text[]))
             AND (e.oid IS NULL OR e.oid < v.part)
             -- Changes of a partition may have been sent as those of its root.
