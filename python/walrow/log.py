@@ -573,8 +573,7 @@ class Log(OpenedLog):
             progress: Is called with the number of bytes of each segment.
 
         Returns:
-            What the next receiver will repair, such as after a crash, each in words. Empty if
-            there is nothing to repair.
+            The repairs that the next receiver will make, such as after a crash, each in words.
 
         Raises:
             LogError: A file is damaged or missing, so that a receiver would refuse it, too.
