@@ -23,6 +23,7 @@ from walrow._postgres.published import (
     PublishedTable,
     Rows,
     Stamps,
+    next_xid,
     published_tables,
     rows_of,
     stamps,
@@ -68,7 +69,8 @@ class Looks:
         types = with_parts(it for table in tables for it in table.names)
         names = printed_names(self._conn, types)
         self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
-        self.record = self.record._replace(names=names)
+        xid = next_xid(self._conn)
+        self.record = self.record._replace(names=names, next_xid=xid)
 
     def look(self) -> Published:
         """Looks once more, before the log is compared."""
@@ -87,10 +89,13 @@ class Looks:
                 tables,
                 known=self.record.parts(),
                 entries=self.record.entries(),
+                next_xid=self.record.next_xid or 0,
             )
         names = look_at_names(self._conn, self.record, tables)
         record = after_names(self.record, *names, at)
-        return after_look(record, Look(tables, PUBLICATIONS, at, at, moved))
+        xid = next_xid(self._conn)
+        look = Look(tables, PUBLICATIONS, at, at, moved, next_xid=xid)
+        return after_look(record, look)
 
     def restart(self, change: Callable[[dict[str, Any]], None]) -> None:
         """A new process, which reads a record that was changed."""
@@ -954,6 +959,20 @@ def test_sessions_and_what_only_looks_like_a_change(
                 (looks._conn, other)[session].execute(statement.encode())
             found = looks.codes()
         assert (statements, bool(found)) == (statements, is_marked)
+
+
+def test_a_table_whose_transaction_is_open_at_a_look(looks: Looks) -> None:
+    fresh(looks, "ALL TABLES", ["CREATE TABLE o (id int)"])
+    looks.sql(LESS)
+    looks.begin()
+    with psycopg.connect(looks._conn.info.dsn) as other:
+        for statement in (TABLE, ROW, "DELETE FROM t"):
+            other.execute(statement.encode())
+        looks.sql(MORE)
+        looks.record = looks.look()
+    # VACUUM hides that the table is older than that.
+    looks.sql(ROW, "VACUUM FREEZE t")
+    assert looks.codes()["public.t"] == ["new_in_publication"]
 
 
 def test_the_rows_of_a_table(looks: Looks) -> None:

@@ -144,6 +144,7 @@ def after_look(before: Published, look: Look) -> Published:
         seen=look.seen,
         noticed=noticed | dict.fromkeys(unsure, _NEVER),
         told=after_moves(before, look, pictures, asking),
+        next_xid=look.next_xid,
     )
     return after._replace(owners=_owners(before, after))
 
@@ -481,8 +482,10 @@ def after_load(
         moved = [table.oid for table in again]
         again_ = look._replace(tables=again, moved=moved, remains={}, logged={})
         loaded = after_look(loaded, again_)
-    publications = before.publications
-    return loaded._replace(position=before.position, publications=publications)
+    # It may have entries of publications that no look has seen.
+    return loaded._replace(
+        position=before.position, publications=before.publications, next_xid=None
+    )
 
 
 def _young(table: PublishedTable, pending: Pending) -> YoungTable:
