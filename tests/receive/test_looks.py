@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from walrow._receive.marks import (
 PUBLICATIONS = ["looks"]
 #: Those of a new process, which looks at everything.
 NO_STAMPS = Stamps(-1, {})
+NO_COLUMNS: Mapping[str, int] = {}
 
 
 class Looks:
@@ -89,7 +90,7 @@ class Looks:
                 tables,
                 known=self.record.parts(),
                 entries=self.record.entries(),
-                next_xid=self.record.next_xid or 0,
+                next_xid=self.record.next_xid,
             )
         names = look_at_names(self._conn, self.record, tables)
         record = after_names(self.record, *names, at)
@@ -111,13 +112,13 @@ class Looks:
         self.stamps = NO_STAMPS
 
     def codes(
-        self, truncates: Sequence[int] = (), columns: Sequence[str] = ()
+        self, truncates: Sequence[int] = (), columns: Mapping[str, int] = NO_COLUMNS
     ) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
 
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
-            columns: The columns of a definition of each table that was used since the last look.
+            columns: The columns, with their types, of a definition of each table that was used since the last look.
         """
         used = Lsn(self.record.position + 4)
         record = self.look()
@@ -176,6 +177,7 @@ HARMLESS = [
     "ALTER TABLE t OWNER TO pg_monitor",
     "COMMENT ON TABLE t IS 'a table'",
     "COMMENT ON COLUMN t.v IS 'a column'",
+    "ALTER TABLE t ALTER v TYPE varchar",
     "CREATE INDEX ON t (v)",
     "CREATE UNIQUE INDEX CONCURRENTLY u ON t (id)",
     "REINDEX TABLE t",
@@ -505,6 +507,13 @@ FACTS = [
         [],
         "row_filter",
     ),
+    (
+        "next_xid",
+        "ALL TABLES",
+        ["CREATE TABLE o (id int)"],
+        [TABLE, ROW, "VACUUM FREEZE t"],
+        "new_in_publication",
+    ),
     # The publication may be new in the options of the receiver.
     ("publications", "ALL TABLES", [], [TABLE, ROW], "new_in_publication"),
 ]
@@ -563,7 +572,7 @@ def test_a_fact_that_an_older_record_lacks_is_no_proof(  # noqa: PLR0917
     every = {name for name, *_ in FACTS} | OTHER_FACTS
     looks.restart(lambda found: of_older_version(found, [fact] if is_alone else every))
     looks.sql(*statements)
-    swapped = ["v", "id"] if code == "column_renamed" else []
+    swapped = {"v": 25, "id": 23} if code == "column_renamed" else NO_COLUMNS
     found = {it for each in looks.codes(columns=swapped).values() for it in each}
     assert found == {code}
 

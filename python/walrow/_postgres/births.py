@@ -27,7 +27,7 @@ def with_births(
     *,
     known: Collection[tuple[int, int]],
     entries: Collection[str],
-    next_xid: int,
+    next_xid: int | None,
 ) -> list[PublishedTable]:
     """Tables with the creation of their parts that are not among the known tables and parts.
 
@@ -44,7 +44,7 @@ def with_births(
         "publications": list(publications),
         "earlier": list(earlier),
         "entries": list(entries),
-        "next_xid": str(next_xid),
+        "next_xid": next_xid,
         "roots": [root for root, _ in new],
         "parts": [part for _, part in new],
     }
@@ -93,7 +93,7 @@ WITH asked AS MATERIALIZED (
         CASE WHEN b.xmax = '0' THEN b.cmin::text::bigint END AS cmin,
         CASE WHEN age(c.relfrozenxid) >= age(b.xmin) THEN age(c.relfrozenxid)
             WHEN b.xmin IS NOT NULL THEN 2147483647 END AS age,
-        age(c.relfrozenxid) < age(b.xmin) AND age(b.xmin) <= age(%(next_xid)s::xid)
+        age(c.relfrozenxid) < age(b.xmin) AND age(b.xmin) <= age(%(next_xid)s::text::xid)
             AS is_vacuumed,
         c.relfilenode = c.oid OR EXISTS (
             -- VACUUM FULL and CLUSTER keep the TOAST table. ALTER TABLE makes another one.

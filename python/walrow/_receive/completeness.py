@@ -288,8 +288,8 @@ class Completeness:
                     earlier,
                     tables,
                     known=record.parts(),
-                    entries=record.entries() if record.next_xid else (),
-                    next_xid=record.next_xid or 0,
+                    entries=record.entries(),
+                    next_xid=record.next_xid,
                 )
             truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
