@@ -616,6 +616,7 @@ SETTINGS = {
     "bytea_output": ("escape", "escape", "hex"),
     "TimeZone": ("Asia/Kolkata", "Asia/Kolkata", "UTC"),
     "client_encoding": ("LATIN1", "LATIN1", "UTF8"),
+    "quote_all_identifiers": ("on", "on", "off"),
     "search_path": ("public", "public", ""),
 }
 

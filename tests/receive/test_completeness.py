@@ -714,6 +714,12 @@ COLUMNS = {
     ),
     "added": (["ADD c int", "INSERT", "ADD d int", "INSERT"], None),
     "dropped": (["ADD c int", "INSERT", "DROP c"], None),
+    # These types have the same bytes, so the table keeps its file.
+    "retyped": (
+        ["ADD c int", "ALTER v TYPE oid", "INSERT", "ALTER v TYPE int"],
+        "column_type",
+    ),
+    "typed": (["ADD c int", "INSERT", "ALTER v TYPE oid"], "column_type"),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from walrow._postgres.published import (
     PublishedTable,
     Rows,
     Stamps,
+    next_xid,
     published_tables,
     rows_of,
     stamps,
@@ -40,6 +41,7 @@ from walrow._receive.marks import (
 PUBLICATIONS = ["looks"]
 #: Those of a new process, which looks at everything.
 NO_STAMPS = Stamps(-1, {})
+NO_COLUMNS: Mapping[str, int] = {}
 
 
 class Looks:
@@ -68,7 +70,8 @@ class Looks:
         types = with_parts(it for table in tables for it in table.names)
         names = printed_names(self._conn, types)
         self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
-        self.record = self.record._replace(names=names)
+        xid = next_xid(self._conn)
+        self.record = self.record._replace(names=names, next_xid=xid)
 
     def look(self) -> Published:
         """Looks once more, before the log is compared."""
@@ -87,10 +90,13 @@ class Looks:
                 tables,
                 known=self.record.parts(),
                 entries=self.record.entries(),
+                next_xid=self.record.next_xid,
             )
         names = look_at_names(self._conn, self.record, tables)
         record = after_names(self.record, *names, at)
-        return after_look(record, Look(tables, PUBLICATIONS, at, at, moved))
+        xid = next_xid(self._conn)
+        look = Look(tables, PUBLICATIONS, at, at, moved, next_xid=xid)
+        return after_look(record, look)
 
     def restart(self, change: Callable[[dict[str, Any]], None]) -> None:
         """A new process, which reads a record that was changed."""
@@ -106,13 +112,13 @@ class Looks:
         self.stamps = NO_STAMPS
 
     def codes(
-        self, truncates: Sequence[int] = (), columns: Sequence[str] = ()
+        self, truncates: Sequence[int] = (), columns: Mapping[str, int] = NO_COLUMNS
     ) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
 
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
-            columns: The columns of a definition of each table that was used since the last look.
+            columns: The columns, with their types, of a definition of each table that was used since the last look.
         """
         used = Lsn(self.record.position + 4)
         record = self.look()
@@ -171,6 +177,7 @@ HARMLESS = [
     "ALTER TABLE t OWNER TO pg_monitor",
     "COMMENT ON TABLE t IS 'a table'",
     "COMMENT ON COLUMN t.v IS 'a column'",
+    "ALTER TABLE t ALTER v TYPE varchar",
     "CREATE INDEX ON t (v)",
     "CREATE UNIQUE INDEX CONCURRENTLY u ON t (id)",
     "REINDEX TABLE t",
@@ -500,6 +507,13 @@ FACTS = [
         [],
         "row_filter",
     ),
+    (
+        "next_xid",
+        "ALL TABLES",
+        ["CREATE TABLE o (id int)"],
+        [TABLE, ROW, "VACUUM FREEZE t"],
+        "new_in_publication",
+    ),
     # The publication may be new in the options of the receiver.
     ("publications", "ALL TABLES", [], [TABLE, ROW], "new_in_publication"),
 ]
@@ -558,7 +572,7 @@ def test_a_fact_that_an_older_record_lacks_is_no_proof(  # noqa: PLR0917
     every = {name for name, *_ in FACTS} | OTHER_FACTS
     looks.restart(lambda found: of_older_version(found, [fact] if is_alone else every))
     looks.sql(*statements)
-    swapped = ["v", "id"] if code == "column_renamed" else []
+    swapped = {"v": 25, "id": 23} if code == "column_renamed" else NO_COLUMNS
     found = {it for each in looks.codes(columns=swapped).values() for it in each}
     assert found == {code}
 
@@ -954,6 +968,20 @@ def test_sessions_and_what_only_looks_like_a_change(
                 (looks._conn, other)[session].execute(statement.encode())
             found = looks.codes()
         assert (statements, bool(found)) == (statements, is_marked)
+
+
+def test_a_table_whose_transaction_is_open_at_a_look(looks: Looks) -> None:
+    fresh(looks, "ALL TABLES", ["CREATE TABLE o (id int)"])
+    looks.sql(LESS)
+    looks.begin()
+    with psycopg.connect(looks._conn.info.dsn) as other:
+        for statement in (TABLE, ROW, "DELETE FROM t"):
+            other.execute(statement.encode())
+        looks.sql(MORE)
+        looks.record = looks.look()
+    # VACUUM hides that the table is older than that.
+    looks.sql(ROW, "VACUUM FREEZE t")
+    assert looks.codes()["public.t"] == ["new_in_publication"]
 
 
 def test_the_rows_of_a_table(looks: Looks) -> None:

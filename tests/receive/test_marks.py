@@ -49,6 +49,7 @@ COLUMNS = [
     PublishedColumn(1, "id", 23, -1, True, None, False, 600),
     PublishedColumn(2, "v", 25, -1, False, None, False, 600),
 ]
+VARCHAR = [COLUMNS[0], COLUMNS[1]._replace(type_oid=1043, type_modifier=24)]
 FILLED = PublishedColumn(3, "w", 23, -1, True, None, True, 700)
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
@@ -97,9 +98,12 @@ def codes(record: Published) -> list[str]:
         (TABLE._replace(memberships=[ALL, ALL._replace(place="9 all")]), []),
         (TABLE._replace(filter_digests=["(id > 1)"]), ["row_filter"]),
         (
-            TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=1043)]),
+            TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=17)]),
             ["column_type"],
         ),
+        # Texts stay as they are without a new file, also in a longer varchar.
+        (TABLE._replace(columns=VARCHAR), []),
+        (part(file=30)._replace(columns=VARCHAR), ["column_type"]),
         (
             TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(expression=7)]),
             ["generated_column"],
@@ -171,6 +175,9 @@ def test_an_older_record_has_objects_and_texts(tmp_path: Path) -> None:
         # Names were swapped, or one was another, and came back before the next look.
         (["v", "id"], 20, ["column_renamed"]),
         (["id", "w"], 20, ["column_renamed"]),
+        # A column had another type, which has the same bytes.
+        (["id oid", "v"], 20, ["column_type"]),
+        (["id oid", "v"], 25, []),
         # It is older than the first look, was compared, or is later than this look.
         (["v", "id"], 8, []),
         (["v", "id"], 10, []),
@@ -180,6 +187,8 @@ def test_an_older_record_has_objects_and_texts(tmp_path: Path) -> None:
 def test_definitions_in_the_log_are_compared_with_the_looks_around_them(
     names: list[str], used: int, expected: list[str]
 ) -> None:
+    types = {"id": 23, "brief": 23, "v": 25, "w": 25}
+    written = {name.removesuffix(" oid"): types.get(name, 26) for name in names}
     wider = TABLE._replace(
         columns=[*COLUMNS, PublishedColumn(3, "new", 23, -1, False, None, False, 700)]
     )
@@ -187,8 +196,8 @@ def test_definitions_in_the_log_are_compared_with_the_looks_around_them(
     # The same look sees another change.
     record = after_look(before, Look([wider], ["p"], Lsn(24), Lsn(24)))
 
-    def versions(since: Lsn, until_: Lsn) -> list[tuple[int, Lsn, list[str]]]:
-        return [(20, Lsn(used), names)] if since < used <= until_ else []
+    def versions(since: Lsn, until_: Lsn) -> list[tuple[int, Lsn, dict[str, int]]]:
+        return [(20, Lsn(used), written)] if since < used <= until_ else []
 
     ask = ONLY._replace(versions=versions)
     record = settled(record, {}, Lsn(100), Lsn(24), ask)
@@ -299,7 +308,9 @@ def test_a_mark_that_may_be_later_than_the_snapshot_of_a_load_stays() -> None:
     before = before._replace(names={"regclass": {"1": 2}})
     renamed = after_names(before, {"regclass": {"1": 3}}, (), types, Lsn(40))
     again = after_names(renamed, {"regclass": {"1": 4}}, (), types, Lsn(60))
-    ask = ONLY._replace(versions=lambda _since, _until: [(20, Lsn(40), ["v", "id"])])
+    ask = ONLY._replace(
+        versions=lambda _since, _until: [(20, Lsn(40), {"v": 25, "id": 23})]
+    )
     swapped = settled(before, {}, Lsn(56), Lsn(56), ask)
     for record, point, is_open in [
         (renamed, 24, True),

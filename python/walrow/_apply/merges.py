@@ -79,14 +79,18 @@ def net_changes(
     were deleted. `kept` has the condition for a row that keeps the target's value of a column, and
     `inserted` the values of new rows that are not simply the source's.
     """
+    import pyarrow as pa
+
     sets, values = {}, {}
     for name in applied.columns:
+        # A key of -0.0 is found as 0.0.
+        is_set = pa.types.is_floating(applied.schema.field(name).type)
         column = words.own(name)
         value = f"s.{column}"
         values[column] = inserted.get(name, value)
         if name in kept:
             value = f"CASE WHEN {kept[name]} THEN t.{column} ELSE {value} END"
-        if name not in applied.keys:
+        if is_set or name not in applied.keys:
             sets[column] = value
     op, gone = f"s.{words.quoted(OP)}", f"s.{words.quoted(GONE)}"
     is_row = f"{op} <> {Op.DELETE}"

@@ -47,6 +47,8 @@ class Published(NamedTuple):
     seen: Lsn = Lsn(0)
     #: The state of the event trigger. None if no look has asked for it.
     told: Hearing | None = None
+    #: The next transaction ID after the last look at the tables. None if a load came later.
+    next_xid: int | None = None
 
     def parts(self) -> set[tuple[int, int]]:
         """The tables, each with a table that has its rows, by their OIDs."""

@@ -35,13 +35,13 @@ def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
 
 def versions_between(
     log: LogDirectory, since: Lsn, until: Lsn
-) -> list[tuple[int, Lsn, list[str]]]:
-    """The definitions of tables between two LSNs: the OID, the LSN of the last use, the columns.
+) -> list[tuple[int, Lsn, dict[str, int]]]:
+    """The definitions of tables between two LSNs: the OID, the LSN of the last use, the columns' types.
 
     The index lists them, with the last transaction of each segment that used them.
     """
     return [
-        (oid, end, [column[0] for column in columns])
+        (oid, end, {column[0]: column[1] for column in columns})
         for (oid, _, _, columns, _), end in uses(log, since)
         if since < end <= until
     ]

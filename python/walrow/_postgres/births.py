@@ -27,11 +27,13 @@ def with_births(
     *,
     known: Collection[tuple[int, int]],
     entries: Collection[str],
+    next_xid: int | None,
 ) -> list[PublishedTable]:
     """Tables with the creation of their parts that are not among the known tables and parts.
 
     The stream had the earlier publications at the last look. `entries` are the rows of publications
-    and of their members that the last look found, each as `OID xmin`.
+    and of their members that the last look found, each as `OID xmin`. `next_xid` was the next transaction
+    ID then.
     """
     pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
     new = sorted(pairs - set(known))
@@ -42,6 +44,7 @@ def with_births(
         "publications": list(publications),
         "earlier": list(earlier),
         "entries": list(entries),
+        "next_xid": next_xid,
         "roots": [root for root, _ in new],
         "parts": [part for _, part in new],
     }
@@ -81,7 +84,7 @@ _SCHEMAS = """
 # Another row is older if its transaction had ended when the file was created (relfrozenxid), or
 # if an earlier command of the same transaction has written it. The order of two transaction IDs is
 # not the order of their commits: once VACUUM has moved relfrozenxid, only what the last look has seen
-# is older.
+# is older, if the transaction that created the table began later.
 # xmin keeps its value when a row is frozen. An xmin in the future is older than a wraparound.
 # If xmax is set, a transaction that was rolled back has overwritten cmin.
 _BIRTHS = """
@@ -90,7 +93,8 @@ WITH asked AS MATERIALIZED (
         CASE WHEN b.xmax = '0' THEN b.cmin::text::bigint END AS cmin,
         CASE WHEN age(c.relfrozenxid) >= age(b.xmin) THEN age(c.relfrozenxid)
             WHEN b.xmin IS NOT NULL THEN 2147483647 END AS age,
-        age(c.relfrozenxid) < age(b.xmin) AS is_vacuumed,
+        age(c.relfrozenxid) < age(b.xmin) AND age(b.xmin) <= age(%(next_xid)s::text::xid)
+            AS is_vacuumed,
         c.relfilenode = c.oid OR EXISTS (
             -- VACUUM FULL and CLUSTER keep the TOAST table. ALTER TABLE makes another one.
             SELECT

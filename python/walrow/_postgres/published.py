@@ -227,6 +227,12 @@ def locked(conn: psycopg.Connection[Any], mode: str) -> set[int]:
     return {int(row[0]) for row in conn.execute(_LOCKED, {"mode": mode})}
 
 
+def next_xid(conn: psycopg.Connection[Any]) -> int:
+    """The ID of the next transaction: those that have written something have older ones."""
+    (found,) = records(conn, "SELECT (3 + age('3'::xid)::bigint) & 4294967295")
+    return int(found)
+
+
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 

@@ -34,6 +34,8 @@ def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
       bytes have no known encoding, the value is `SQL_ASCII`: with UTF8, the server
       would fail at a row that is not UTF-8, and the slot could not advance beyond that
       row.
+    - `quote_all_identifiers=off`: otherwise, the names in `regclass` and similar types
+      are in quotes, also where they need none.
     - `search_path` is empty: otherwise, it depends on the path whether the names in
       `regclass` and similar types contain the schema.
 
@@ -55,6 +57,7 @@ def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
         "bytea_output": "hex",
         "TimeZone": "UTC",
         "client_encoding": "SQL_ASCII" if is_unknown else "UTF8",
+        "quote_all_identifiers": "off",
         "search_path": "",
     }
 
@@ -82,7 +85,7 @@ def options(*, server_encoding: str = "UTF8") -> str:
 
     >>> from walrow import postgres
     >>> postgres.options().split(" -c ")[-2:]
-    ['client_encoding=UTF8', 'search_path=']
+    ['quote_all_identifiers=off', 'search_path=']
 
     Args:
         server_encoding: As in `settings`.

@@ -139,11 +139,12 @@ class Completeness:
                 lacking = published.with_rows(conn, tables)
                 types = with_parts(it for table in tables for it in table.names)
                 printed = printed_names(conn, types)
+                next_xid = published.next_xid(conn)
             # A transaction that is still open may have written rows before a new entry existed.
             lacking |= {
                 it.oid for it in tables if not self._entries.issuperset(it.memberships)
             }
-            self.begin_without(tables, lacking, start, printed)
+            self.begin_without(tables, lacking, start, printed, next_xid)
         except (Error, OSError) as error:
             self._note(
                 "warning: it is not known which tables had rows before the slot was "
@@ -156,10 +157,11 @@ class Completeness:
         lacking: Collection[int],
         start: Lsn,
         names: Mapping[str, Mapping[str, int]],
+        next_xid: int | None = None,
     ) -> None:
         """Records a log that begins without the rows that some of its tables have then."""
         record = at_beginning(tables, lacking, self._publications, start)
-        record = record._replace(names=names)
+        record = record._replace(names=names, next_xid=next_xid)
         self._store(record._replace(marks={}), record)
 
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
@@ -187,8 +189,10 @@ class Completeness:
             at, names = before.position, self._publications
             look = Look((), names, at, before.seen, (), gone, logged)
             after = after_look(before, look) if gone else before
-            # That look has asked neither for the event trigger nor for locks.
-            after = after._replace(told=before.told, noticed=before.noticed)
+            # That look has not asked for the event trigger, for locks or for transactions.
+            after = after._replace(
+                told=before.told, noticed=before.noticed, next_xid=before.next_xid
+            )
             self._store(before, self._settled(after, log, ends, is_last=True))
 
     def _gone(
@@ -285,6 +289,7 @@ class Completeness:
                     tables,
                     known=record.parts(),
                     entries=record.entries(),
+                    next_xid=record.next_xid,
                 )
             truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
@@ -302,6 +307,7 @@ class Completeness:
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
                 truncated,
+                published.next_xid(conn),
             )
         names_now, seen = look_at_names(conn, record, tables), Lsn(0)
         if look is not None or names_now[0] != record.names:

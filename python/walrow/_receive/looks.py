@@ -49,6 +49,8 @@ class Look(NamedTuple):
     others: int = 0
     #: The OIDs of tables that an open transaction may have truncated.
     truncated: Collection[int] = ()
+    #: The next transaction ID after it.
+    next_xid: int | None = None
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""

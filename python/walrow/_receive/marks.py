@@ -41,7 +41,7 @@ class Questions(NamedTuple):
 
     truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
     first_row: Callable[[int], FirstRow | None]
-    versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
+    versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Mapping[str, int]]]]
 
 
 def at_beginning(
@@ -144,6 +144,7 @@ def after_look(before: Published, look: Look) -> Published:
         seen=look.seen,
         noticed=noticed | dict.fromkeys(unsure, _NEVER),
         told=after_moves(before, look, pictures, asking),
+        next_xid=look.next_xid,
     )
     return after._replace(owners=_owners(before, after))
 
@@ -367,11 +368,9 @@ def settled(
         picture = pictures.get(oid)
         if picture is None or oid in before.young or used <= picture.get("loaded", 0):
             continue
-        if (name := _renamed(picture, used, written)) is not None:
-            text = f"column {name} had another name for a while"
-            reasons = [Reason(Why.RENAMED, text)]
-            since = before.compared or until
-            marks[oid] = marked(marks.get(oid, ()), reasons, since, used)
+        known = marks.get(oid, ())
+        if reasons := list(_changed_back(picture, used, written, known)):
+            marks[oid] = marked(known, reasons, before.compared or until, used)
     record = before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
@@ -396,6 +395,24 @@ def _emptied(record: Published, end: Lsn, ask: Questions) -> Published:
     return record._replace(marks=marks, noticed=noticed)
 
 
+def _changed_back(
+    picture: Mapping[str, Any],
+    used: Lsn,
+    types: Mapping[str, int],
+    marks: Sequence[Mark],
+) -> Iterator[Reason]:
+    """Why a table is not whole whose definition in the log is not that of the looks around it."""
+    if (name := _renamed(picture, used, list(types))) is not None:
+        yield Reason(Why.RENAMED, f"column {name} had another name for a while")
+    elif (name := _retyped(picture, used, types)) is not None:
+        # If it still has another type, a look has marked it.
+        known = (it for it in marks if it.is_open and it.code == Why.RETYPED)
+        text = f"column {name} had another type for a while"
+        yield next(
+            (Reason(it.code, it.reason) for it in known), Reason(Why.RETYPED, text)
+        )
+
+
 def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str | None:
     """A column that had another place in a definition in the log than in the looks around it.
 
@@ -412,6 +429,25 @@ def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str
     later = names[max(places, default=-1) + 1 :]
     new = [it for it in later if it.lower() not in picture.get("gone", ())]
     return next((now for it, now in zip(new, came, strict=False) if it != now), None)
+
+
+def _retyped(
+    picture: Mapping[str, Any], used: Lsn, types: Mapping[str, int]
+) -> str | None:
+    """A column that had another type in a definition in the log than in the looks around it.
+
+    The server keeps the files where both types have the same bytes, as `int` and `oid`.
+    """
+    since = picture.get("since", {})
+    now = {plain_name(column[1]): column[2] for column in picture["columns"]}
+    then = {name: types[name] for name in types if Lsn(since.get(name, used)) < used}
+    changed = (it for it, type_ in then.items() if not _has_same_text(type_, now[it]))
+    return next(changed, None)
+
+
+def _has_same_text(type_: int, other: int) -> bool:
+    """Whether equal bytes of two types have the same text."""
+    return type_ == other or {type_, other} == _TEXTS
 
 
 def _doubt(
@@ -481,8 +517,10 @@ def after_load(
         moved = [table.oid for table in again]
         again_ = look._replace(tables=again, moved=moved, remains={}, logged={})
         loaded = after_look(loaded, again_)
-    publications = before.publications
-    return loaded._replace(position=before.position, publications=publications)
+    # It may have entries of publications that no look has seen.
+    return loaded._replace(
+        position=before.position, publications=before.publications, next_xid=None
+    )
 
 
 def _young(table: PublishedTable, pending: Pending) -> YoungTable:
@@ -760,7 +798,9 @@ def _column_differences(
             if old_name != name:
                 text = f"column {old_name} was renamed to {name}"
                 yield Reason(Why.RENAMED, text)
-            if old_type != type_:
+            # Without a new file, the rows have the same bytes.
+            is_text = not has_new_file and {old_type[0], type_[0]} <= _TEXTS
+            if old_type != type_ and not is_text:
                 yield Reason(Why.RETYPED, f"column {name} has another type")
             if old_expression != expression:
                 text = f"the expression of column {name} has changed"
@@ -777,6 +817,8 @@ def _column_differences(
             yield Reason(Why.DEFAULT, text)
 
 
+#: The OIDs of `text` and `varchar`.
+_TEXTS = {25, 1043}
 #: No TRUNCATE is later.
 _NEVER = Lsn((1 << 64) - 1)
 #: The fields of a table that a picture of it has, too.
