@@ -50,13 +50,21 @@ def look_back(day: Day) -> None:
     for it in day.past:
         try:
             state = log.state(it.name, as_of=it.end, profile="text")
-            columns, rows = state_rows(state, without=set())
+            _, found = state_rows(state, without=set())
         except walrow.Error:
             continue
-        if (columns, rows) != (it.columns, it.rows):
+        # A column that was dropped or added is known with the first change after that.
+        rows = sorted(
+            (
+                tuple((name, dict(row).get(name)) for name in it.columns)
+                for row in found
+            ),
+            key=str,
+        )
+        if rows != it.rows:
             text = (
-                f"{it.name} was another table at an earlier look, and nothing says so: state {columns} "
-                f"{shown(rows)}, then {it.columns} {shown(it.rows)}"
+                f"{it.name} was another table at an earlier look, and nothing says so: "
+                f"state {shown(rows)}, then {shown(it.rows)}"
             )
             raise Fault(text)
 
