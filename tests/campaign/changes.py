@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import walrow
 from campaign.delta import DeltaTarget
 from campaign.grammar import IS_USERS, risk, watch
-from campaign.looking import received
-from campaign.oracle import published
+from campaign.looking import archive, received
+from campaign.oracle import compare, published
 from campaign.steps import step
 from campaign.target import Target
 
@@ -69,7 +69,8 @@ def begin(day: Day, publication: int, first: int) -> None:
         # A user's copy, with the rows from before the slot, or a table that begins with the load.
         kind = Target if day.spark is None else DeltaTarget
         day.targets[name] = kind.of(day, name, is_copied=not is_loaded)
-    received(day)
+    archive(day)
+    compare(day)
 
 
 def table_of(day: Day, number: int) -> str:

@@ -28,8 +28,8 @@ _GRAMMARS = """
 ddl:
 columns: create create_as create_like add_column add_with_default add_with_function add_identity add_generated add_and_fill drop_column rename_column swap_columns change_type same_type_using set_expression drop_expression rename_label replica_identity add_mood add_name drop_key move_key drop_type
 tables: create create_like create_partition create_root create_child drop attach detach inherit inherit_no_more move rename_table swap_names logged unlogged vacuum_full cluster replica_identity grant grant_system owner freeze add_column rename_column swap_columns
-names: add_name add_name add_name insert_and_look look_back look_back swap_names rename_table rename_table swap_names rename_schema move create drop create_like_with_rows
-partitions: root_identity root_identity partition_identity partition_identity look look delete update create_partition attach detach create_sub_root logged unlogged publish_via drop_key
+names: add_name add_name add_name swap_names rename_table rename_table swap_names rename_schema move create drop create_like_with_rows
+partitions: root_identity root_identity root_identity partition_identity partition_identity create_partition attach detach create_sub_root logged unlogged publish_via drop_key
 keys: create_as create_as create_as insert_again insert_again insert_null follow_lake follow_lake follow_table drop_key drop_key move_key add_key replica_identity replica_identity create
 publications: leave_publication enter_publication leave_schema enter_schema move publish_some publish_all publish_via filter_rows choose_columns no_filter make_publication_again add_with_default create attach
 """
@@ -129,35 +129,36 @@ class _Draw:
         if self.is_so(_WITH_TRIGGER) and "trigger" not in self.without:
             steps.append(Step("trigger"))
         was_quiet = False
-        for _ in range(self.chance.randint(2, 4)):
+        for _ in range(self.chance.randint(2, 3)):
             is_quiet = self.is_so(_QUIET)
             if is_quiet and not was_quiet:
                 steps += self.any("wal_and_look")
             steps += self._quiet(often) if is_quiet else self._busy(often)
             was_quiet = is_quiet
-        return (*steps, Step("look_back"))
+            steps += [Step("look")] if is_quiet else self.one(_LOOKS)
+        return (*steps[:-1], Step("look_back"))
 
     def _quiet(self, often: Sequence[str]) -> list[Step]:
-        """Until a look, no change comes into the log, and so none is later than what happens."""
-        returns = [it for it in often if it in RETURNS]
+        """No change comes into the log, and so none is later than what happens."""
         steps = []
-        for _ in range(self.chance.randint(1, 2)):
-            shape = self.chance.randrange(4)
+        for _ in range(self.chance.randint(1, 3)):
+            kinds = _SILENT if self.is_so(0.5) else often
             steps += self.any("turn")
-            if shape < 2:
-                steps += self.one(often)
+            if self.is_so(0.4):
+                steps += self.one(kinds)
             else:
-                steps += [*self.one(returns), *self.some(_ROWS, 1), Step("back")]
-        return [*steps, *(self.any("wal") if self.is_so(0.3) else ()), Step("look")]
+                returns = [it for it in kinds if it in RETURNS]
+                steps += [*self.one(returns), *self.one(_ROWS), Step("back")]
+        return [*steps, *(self.any("wal") if self.is_so(0.3) else ())]
 
     def _busy(self, often: Sequence[str]) -> list[Step]:
-        """Until a look, several things happen to several tables. A look costs more than statements."""
+        """Several things happen to several tables. A look costs more than statements."""
         steps = []
         if self.is_so(0.2):
             steps.append(Step("back"))
-        if self.is_so(0.3):
+        if self.is_so(0.5):
             steps += self.any("rows_everywhere")
-        for _ in range(self.chance.randint(1, 4)):
+        for _ in range(self.chance.randint(1, 5)):
             steps += self.any("turn")
             if self.is_so(0.3):
                 steps += [*self.any("together"), *self._act(often), *self._act(often)]
@@ -166,9 +167,9 @@ class _Draw:
                 steps += self._act(often)
         if self.is_so(0.5):
             steps += self.any("rows_everywhere")
-        for _ in range(self.chance.randrange(3)):
+        for _ in range(self.chance.randint(0, 3)):
             steps += self.any("fresh")
-        return [*steps, *self.one(_LOOKS)]
+        return steps
 
     def _act(self, every: Sequence[str]) -> list[Step]:
         returns = [it for it in every if it in RETURNS]
@@ -193,6 +194,19 @@ class _Draw:
         ]
 
 
+#: What changes rows, or hides changes of rows, without a change in the log.
+_SILENT = [
+    *(
+        "unlogged",
+        "detach",
+        "move",
+        "leave_publication",
+        "leave_schema",
+        "publish_some",
+    ),
+    *("same_type_using", "add_with_default", "add_with_function", "change_type"),
+    *("rename_column", "truncate", "set_expression"),
+]
 _FIRST_ONE = 0.7
 _WITH_TRIGGER = 0.3
 _QUIET = 0.3
