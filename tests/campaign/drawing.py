@@ -51,7 +51,15 @@ GRAMMARS = _read(_GRAMMARS)
 _ROWS, _LOOKS = _read(_AROUND).values()
 ALWAYS = [
     *(*_ROWS, *_LOOKS, *PRODUCTIONS, "back", "together", "apart", "trigger", "down"),
-    *("turn", "rows_everywhere", "fresh", "wal", "wal_and_look", "look_back"),
+    *(
+        "turn",
+        "rows_everywhere",
+        "update_unseen",
+        "fresh",
+        "wal",
+        "wal_and_look",
+        "look_back",
+    ),
 ]
 
 
@@ -124,7 +132,10 @@ class _Draw:
             if theme == "publications"
             else self.chance.randrange(3)
         )
-        first = (kind + self.chance.choice((0, 3)), self.chance.randint(1, 4))
+        first = (
+            kind + self.chance.choice((0, 3)),
+            self.chance.choice((1, 1, 2, 2, 3, 4)),
+        )
         steps = [Step("begin", first)]
         if self.is_so(_WITH_TRIGGER) and "trigger" not in self.without:
             steps.append(Step("trigger"))
@@ -142,13 +153,14 @@ class _Draw:
         """No change comes into the log, and so none is later than what happens."""
         steps = []
         for _ in range(self.chance.randint(1, 3)):
-            kinds = _SILENT if self.is_so(0.5) else often
             steps += self.any("turn")
-            if self.is_so(0.4):
-                steps += self.one(kinds)
+            shape = self.chance.randrange(5)
+            if shape == 0:
+                steps += self.one(often)
+            elif shape < 3:
+                steps += self.one(_SILENT)
             else:
-                returns = [it for it in kinds if it in RETURNS]
-                steps += [*self.one(returns), *self.one(_ROWS), Step("back")]
+                steps += [*self.one(_HIDING), *self.any("update_unseen"), Step("back")]
         return [*steps, *(self.any("wal") if self.is_so(0.3) else ())]
 
     def _busy(self, often: Sequence[str]) -> list[Step]:
@@ -156,9 +168,9 @@ class _Draw:
         steps = []
         if self.is_so(0.2):
             steps.append(Step("back"))
-        if self.is_so(0.5):
+        if self.is_so(0.7):
             steps += self.any("rows_everywhere")
-        for _ in range(self.chance.randint(1, 5)):
+        for _ in range(self.chance.randint(2, 6)):
             steps += self.any("turn")
             if self.is_so(0.3):
                 steps += [*self.any("together"), *self._act(often), *self._act(often)]
@@ -194,19 +206,16 @@ class _Draw:
         ]
 
 
-#: What changes rows, or hides changes of rows, without a change in the log.
-_SILENT = [
-    *(
-        "unlogged",
-        "detach",
-        "move",
-        "leave_publication",
-        "leave_schema",
-        "publish_some",
-    ),
-    *("same_type_using", "add_with_default", "add_with_function", "change_type"),
-    *("rename_column", "truncate", "set_expression"),
-]
+#: What changes values of rows without a change in the log, and what hides changes of rows.
+_SILENT = ("same_type_using", "add_with_default", "add_with_function", "set_expression")
+_HIDING = (
+    "unlogged",
+    "unlogged",
+    "detach",
+    "move",
+    "leave_publication",
+    "leave_schema",
+)
 _FIRST_ONE = 0.7
 _WITH_TRIGGER = 0.3
 _QUIET = 0.3
