@@ -8,7 +8,7 @@ import sys
 import time
 
 from campaign.faults import FAULTS
-from campaign.hunt import campaign_server, hunt, replay
+from campaign.hunt import Found, campaign_server, hunt, replay
 from campaign.steps import parsed
 
 
@@ -49,10 +49,10 @@ def main() -> int:
                 themes=given.theme,
                 shrink_seconds=given.shrink,
             )
-            if found is not None:
+            if isinstance(found, Found):
                 print(f"{time.monotonic() - began:.0f} s, {found.days} days: {found}")
                 return 1
-            print("nothing")
+            print(f"nothing in {found} days")
     return code
 
 

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import walrow
 from campaign.delta import DeltaTarget
-from campaign.grammar import IS_USERS, risk
-from campaign.looking import received
+from campaign.grammar import IS_USERS, risk, watch
+from campaign.looking import archive, received
+from campaign.oracle import compare, published
 from campaign.steps import step
 from campaign.target import Target
 
@@ -67,7 +69,8 @@ def begin(day: Day, publication: int, first: int) -> None:
         # A user's copy, with the rows from before the slot, or a table that begins with the load.
         kind = Target if day.spark is None else DeltaTarget
         day.targets[name] = kind.of(day, name, is_copied=not is_loaded)
-    received(day)
+    archive(day)
+    compare(day)
 
 
 def table_of(day: Day, number: int) -> str:
@@ -182,6 +185,14 @@ def update(day: Day, table: int, number: int) -> None:
         )
 
 
+@step(4, is_harmless=True)
+def update_unseen(day: Day, number: int) -> None:
+    """A row of the last table changes, if no publication sends that."""
+    roots = f"SELECT {day.focus} UNION SELECT relid::oid::bigint FROM pg_partition_ancestors({day.focus})"
+    if {oid for (oid,) in day.ask(roots)}.isdisjoint(it[0] for it in published(day)):
+        update(day, 0, number)
+
+
 @step(6, is_harmless=True)
 def update_key(day: Day, table: int) -> None:
     """A row gets another key."""
@@ -234,6 +245,64 @@ def roll_back_prepared(day: Day) -> None:
     """The oldest prepared transaction is rolled back."""
     if day.prepared:
         day.attempt(f"ROLLBACK PREPARED '{day.prepared.pop(0)}'")
+
+
+# Several tables: statements cost less than the looks between them.
+
+
+@step(8, is_harmless=True)
+def turn(day: Day, number: int) -> None:
+    """The next statements are about a table that nothing has happened to since it was whole."""
+    if found := sorted(day.whole - day.risky):
+        day.focus = found[number % len(found)]
+
+
+@step(4, is_harmless=True)
+def rows_everywhere(day: Day, how: int) -> None:
+    """Rows of all tables change."""
+    focus = day.focus
+    for oid, *_ in published(day):
+        for change in (
+            (partial(update, number=1), delete, _insert),
+            (_insert, partial(update, number=0)),
+            (partial(update, number=2), update_key),
+            (_insert, delete),
+        )[how]:
+            day.focus = oid
+            change(day, table=0)
+    day.focus = focus
+
+
+@step(4, is_harmless=True)
+def fresh(day: Day, kind: int) -> None:
+    """A table that is published, for what happens after the next look."""
+    name = f"f{day.number()}"
+    columns = "(id int PRIMARY KEY, a int, v text)"
+    parts = "PARTITION OF {0} FOR VALUES FROM"
+    create = [
+        [f"CREATE TABLE {name} {columns}"],
+        [
+            f"CREATE TABLE {name} {columns} PARTITION BY RANGE (id)",
+            f"CREATE TABLE {name}_1 {parts} (0) TO (3)".format(name),
+            f"CREATE TABLE {name}_2 {parts} (3) TO (1000)".format(name),
+        ],
+        [
+            f"CREATE TABLE {name} {columns}",
+            f"ALTER TABLE {name} REPLICA IDENTITY FULL",
+        ],
+        [
+            f"CREATE TABLE {name} (id int, a int, g int GENERATED ALWAYS AS (a * 2) STORED, v text, PRIMARY KEY (id))"
+        ],
+    ][kind]
+    if day.publication == "named":
+        # It stays empty: rows that come with it would need a load.
+        create.append(f"ALTER PUBLICATION p ADD TABLE {name}")
+        if not day.attempt("BEGIN", *create, "COMMIT"):
+            day.attempt("ROLLBACK")
+    else:
+        rows = "SELECT g, g, 'fresh' FROM generate_series(1, 3) g"
+        day.attempt(*create, f"INSERT INTO {name} (id, a, v) {rows}")
+    watch(day)
 
 
 # Statements that the grammar does not have.

@@ -378,5 +378,6 @@ def _copy(source: Path, target: Path) -> None:
     subprocess.run(["/bin/cp", "-a", source, target], check=True)  # noqa: S603
 
 
-LOOK_SECONDS = 10.0
+#: Many times what a look takes on a machine that does much else.
+LOOK_SECONDS = 60.0
 _CONFIRM_SECONDS = 3.0

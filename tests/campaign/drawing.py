@@ -26,10 +26,10 @@ files: insert_and_look insert_and_look update look up down lose_newest_segment l
 #: Themes of days of the grammar: the statements that are drawn more often.
 _GRAMMARS = """
 ddl:
-columns: add_column add_with_default add_with_function add_identity add_generated add_and_fill drop_column rename_column swap_columns change_type same_type_using set_expression drop_expression rename_label replica_identity add_mood add_name drop_key move_key drop_type
+columns: create create_as create_like add_column add_with_default add_with_function add_identity add_generated add_and_fill drop_column rename_column swap_columns change_type same_type_using set_expression drop_expression rename_label replica_identity add_mood add_name drop_key move_key drop_type
 tables: create create_like create_partition create_root create_child drop attach detach inherit inherit_no_more move rename_table swap_names logged unlogged vacuum_full cluster replica_identity grant grant_system owner freeze add_column rename_column swap_columns
-names: add_name add_name add_name insert_and_look look_back look_back swap_names rename_table rename_table swap_names rename_schema move create drop create_like_with_rows
-partitions: root_identity root_identity partition_identity partition_identity look look delete update create_partition attach detach create_sub_root logged unlogged publish_via drop_key
+names: add_name add_name add_name swap_names rename_table rename_table swap_names rename_schema move create drop create_like_with_rows
+partitions: root_identity root_identity root_identity partition_identity partition_identity create_partition attach detach create_sub_root logged unlogged publish_via drop_key
 keys: create_as create_as create_as insert_again insert_again insert_null follow_lake follow_lake follow_table drop_key drop_key move_key add_key replica_identity replica_identity create
 publications: leave_publication enter_publication leave_schema enter_schema move publish_some publish_all publish_via filter_rows choose_columns no_filter make_publication_again add_with_default create attach
 """
@@ -37,7 +37,7 @@ publications: leave_publication enter_publication leave_schema enter_schema move
 #: Steps around the statements.
 _AROUND = """
 rows: insert insert insert insert_again update update update_key delete truncate insert_many insert_null
-looks: wal wal_and_look look look look_back apply apply_to_copy load up follow_table follow_lake
+looks: look look look look apply apply_to_copy load up follow_table follow_table follow_lake
 """
 
 
@@ -49,7 +49,18 @@ def _read(text: str) -> dict[str, list[str]]:
 THEMES = _read(_THEMES)
 GRAMMARS = _read(_GRAMMARS)
 _ROWS, _LOOKS = _read(_AROUND).values()
-ALWAYS = [*_ROWS, *_LOOKS, *PRODUCTIONS, "back", "together", "apart", "trigger", "down"]
+ALWAYS = [
+    *(*_ROWS, *_LOOKS, *PRODUCTIONS, "back", "together", "apart", "trigger", "down"),
+    *(
+        "turn",
+        "rows_everywhere",
+        "update_unseen",
+        "fresh",
+        "wal",
+        "wal_and_look",
+        "look_back",
+    ),
+]
 
 
 def day_of(
@@ -103,42 +114,80 @@ class _Draw:
             it for _ in range(self.chance.randint(0, most)) for it in self.one(kinds)
         ]
 
+    def any(self, kind: str) -> list[Step]:
+        """A step of a kind, with any numbers."""
+        return [
+            Step(kind, tuple(self.chance.randrange(it) for it in KINDS[kind].ranges))
+        ]
+
+    def is_so(self, chance: float) -> bool:
+        """Whether something is so that has this chance."""
+        return self.chance.random() < chance
+
     def statements(self, theme: str) -> tuple[Step, ...]:
         """A day of statements, alone and together, and their return, around rows and looks."""
-        # A look costs more than statements. But a table with a mark is not compared any more.
         often = GRAMMARS[theme] or list(PRODUCTIONS)
-        acts = 20 if theme == "tables" else 7
-        is_named = theme == "publications"
-        kind = self.chance.choice((1, 2)) if is_named else self.chance.randrange(3)
-        steps = [
-            Step(
-                "begin", (kind + self.chance.choice((0, 3)), self.chance.randint(1, 4))
-            )
-        ]
-        if self.chance.random() < _WITH_TRIGGER and "trigger" not in self.without:
+        kind = (
+            self.chance.choice((1, 2))
+            if theme == "publications"
+            else self.chance.randrange(3)
+        )
+        first = (
+            kind + self.chance.choice((0, 3)),
+            self.chance.choice((1, 1, 2, 2, 3, 4)),
+        )
+        steps = [Step("begin", first)]
+        if self.is_so(_WITH_TRIGGER) and "trigger" not in self.without:
             steps.append(Step("trigger"))
-        for _ in range(self.chance.randint(acts // 3, acts)):
-            shape = self.chance.randrange(9)
+        was_quiet = False
+        for _ in range(self.chance.randint(2, 3)):
+            is_quiet = self.is_so(_QUIET)
+            if is_quiet and not was_quiet:
+                steps += self.any("wal_and_look")
+            steps += self._quiet(often) if is_quiet else self._busy(often)
+            was_quiet = is_quiet
+            steps += [Step("look")] if is_quiet else self.one(_LOOKS)
+        return (*steps[:-1], Step("look_back"))
+
+    def _quiet(self, often: Sequence[str]) -> list[Step]:
+        """No change comes into the log, and so none is later than what happens."""
+        steps = []
+        for _ in range(self.chance.randint(1, 3)):
+            steps += self.any("turn")
+            shape = self.chance.randrange(5)
             if shape == 0:
-                steps += self.one(_LOOKS)
-            elif shape == 8:
-                # Behind the log's end, something happens that no change in it is later than.
-                steps += [Step("wal_and_look"), *self.one(often), Step("look")]
+                steps += self.one(often)
             elif shape < 3:
-                how = self.chance.randrange(8)
-                steps += [
-                    Step("together", (how,)),
-                    *self._act(often),
-                    *self._act(often),
-                ]
+                steps += self.one(_SILENT)
+            else:
+                steps += [*self.one(_HIDING), *self.any("update_unseen"), Step("back")]
+        return [*steps, *(self.any("wal") if self.is_so(0.3) else ())]
+
+    def _busy(self, often: Sequence[str]) -> list[Step]:
+        """Several things happen to several tables. A look costs more than statements."""
+        steps = []
+        if self.is_so(0.2):
+            steps.append(Step("back"))
+        if self.is_so(0.7):
+            steps += self.any("rows_everywhere")
+        for _ in range(self.chance.randint(2, 6)):
+            steps += self.any("turn")
+            if self.is_so(0.3):
+                steps += [*self.any("together"), *self._act(often), *self._act(often)]
                 steps.append(Step("apart"))
             else:
                 steps += self._act(often)
-        return tuple(steps)
+        if self.is_so(0.5):
+            steps += self.any("rows_everywhere")
+        for _ in range(self.chance.randint(0, 3)):
+            steps += self.any("fresh")
+        return steps
 
     def _act(self, every: Sequence[str]) -> list[Step]:
         returns = [it for it in every if it in RETURNS]
-        shape = self.chance.randrange(7)
+        births = [it for it in every if it in BIRTHS]
+        arrivals = [it for it in every if it in ARRIVALS]
+        shape = self.chance.randrange(7 if births else 5)
         if shape == 0:
             return self.some(_ROWS, 2)
         if shape < 3:
@@ -149,8 +198,24 @@ class _Draw:
             return [*self.one(returns), *inner, Step("back"), *self.some(_ROWS, 1)]
         # A table comes with rows.
         inner = self.one(_ROWS[:4]) + self.some(every, 1) + self.some(_ROWS, 1)
-        return [*self.one(BIRTHS), *inner, *self.one(ARRIVALS), *self.some(_ROWS, 2)]
+        return [
+            *self.one(births),
+            *inner,
+            *self.one(arrivals or every),
+            *self.some(_ROWS, 2),
+        ]
 
 
+#: What changes values of rows without a change in the log, and what hides changes of rows.
+_SILENT = ("same_type_using", "add_with_default", "add_with_function", "set_expression")
+_HIDING = (
+    "unlogged",
+    "unlogged",
+    "detach",
+    "move",
+    "leave_publication",
+    "leave_schema",
+)
 _FIRST_ONE = 0.7
 _WITH_TRIGGER = 0.3
+_QUIET = 0.3

@@ -121,7 +121,7 @@ FAULTS: tuple[Known, ...] = (
     ),
     Known(
         "an earlier state of a name that got another table",
-        '[["begin", 0, 1], ["insert"], ["look"], ["swap_names"], ["insert"], ["look"], ["insert"], ["look_back", 2]]',
+        '[["begin", 0, 1], ["insert"], ["look"], ["swap_names"], ["insert"], ["look"], ["insert"], ["look_back"]]',
     ),
     Known(
         "partitions that send less of old rows than their root's identity",

@@ -39,11 +39,17 @@ def follow_table(day: Day, table: int, mode: int) -> None:
     tables.sort(key=lambda it: (it[0] not in day.sql(roots)[0], it[0]))
     if not tables:
         return
-    oid, name, _, _ = tables[table % len(tables)]
-    key = (name, mode)
-    follower = day.followers.get(key)
-    if follower is None:
-        follower = day.followers[key] = Follower(day, name, MODES[mode])
+    name = tables[table % len(tables)][1]
+    if (name, mode) not in day.followers:
+        day.followers[name, mode] = Follower(day, name, MODES[mode])
+    # A look costs more: all that follow take their changes.
+    known = {name: oid for oid, name, _, _ in tables}
+    for each in [it for it in day.followers if it[0] in known]:
+        _follow(day, known[each[0]], *each)
+
+
+def _follow(day: Day, oid: int, name: str, mode: int) -> None:
+    follower = day.followers[name, mode]
     what = f"{MODES[mode] or 'net'} of "
     day.script.append(f"-- {what}{name}")
     try:
@@ -53,7 +59,7 @@ def follow_table(day: Day, table: int, mode: int) -> None:
         rows = follower.rows(walrow.Log(day.log), None if has_key else ["id"])
     except walrow.Error:
         # Its user makes a new follower, as the message says.
-        del day.followers[key]
+        del day.followers[name, mode]
         return
     # Changes are the stream's, under the names of then. They are not refused because of a mark.
     is_like_stream = oid not in day.renamed and oid not in needed(walrow.Log(day.log))

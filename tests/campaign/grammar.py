@@ -242,7 +242,9 @@ class Filling:
         oid, name = self._one(
             self.day.ask(
                 f"SELECT c.oid, {_NAME} {_FROM} WHERE {IS_USERS} AND c.oid <> {self.oid} "
-                f"AND ({condition}) ORDER BY c.oid <> {self.day.focus}, c.relispartition, c.oid"
+                f"AND ({condition}) ORDER BY c.oid <> {self.day.focus}, "
+                f"pg_partition_root(c.oid) IS DISTINCT FROM pg_partition_root({self.day.focus}), "
+                "c.relispartition, c.oid"
             )
         )
         if kind in _TABLES:

@@ -194,5 +194,12 @@ def _compare_net(
 
 
 def shown(rows: Iterable[Any]) -> str:
-    """Rows for a message, with long values cut."""
-    return re.sub(r"([^' ]{1,12}) ([^']{40,})'", r"\1 ...'", str(list(rows)))
+    """Some rows for a message, with long values cut."""
+    first, *more = [*rows] or ["no rows"]
+    text = re.sub(
+        r"([^' ]{1,12}) ([^']{40,})'", r"\1 ...'", str([first, *more[:_SHOWN]])
+    )
+    return text if len(more) <= _SHOWN else f"{text} and {len(more) - _SHOWN} more"
+
+
+_SHOWN = 8

@@ -58,14 +58,10 @@ class Target:
             table = next((it for it in contents.tables if it.oid == self.oid), None)
             if table is None:
                 return False
-            marks = table.marks
             start = log.slot_start if self.position is None else self.position
             if start is None:
                 return False
-            if [*problems(log.location, table, start, log.end, log.end)] or any(
-                it.until is None and it.since > log.end for it in marks
-            ):
-                # It was noticed after the log's end: up to there, the rows are right.
+            if [*problems(log.location, table, start, log.end, log.end)]:
                 return False
             schema = walrow.schema(log, self.oid, profile="text")
             # 0 would mean all that is left of a log that was pruned.

@@ -95,18 +95,26 @@ def set_back_under_receiver(day: Day, table: int) -> None:
         wal(day)
 
 
-@step(is_harmless=True)
-def wal(day: Day) -> None:
-    """Much is written that concerns no table."""
-    day.sql(
-        "SELECT pg_logical_emit_message(true, 'other', 'x')", "SELECT pg_switch_wal()"
+@step(4, is_harmless=True)
+def wal(day: Day, how: int = 0) -> None:
+    """Something is written that concerns no table of the log."""
+    day.attempt(
+        *(
+            (
+                "SELECT pg_logical_emit_message(true, 'other', 'x')",
+                "SELECT pg_switch_wal()",
+            ),
+            ("CHECKPOINT",),
+            ("VACUUM",),
+            ("SELECT pg_logical_emit_message(false, 'other', 'x', true)",),
+        )[how]
     )
 
 
-@step(is_harmless=True)
-def wal_and_look(day: Day) -> None:
+@step(4, is_harmless=True)
+def wal_and_look(day: Day, how: int) -> None:
     """The same, and a look: its position is later than the log's end."""
-    wal(day)
+    wal(day, how)
     received(day)
 
 
