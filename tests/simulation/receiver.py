@@ -183,6 +183,8 @@ class Life:
         self._load_slots = 0
         self._turns = 0, 0.0
         self._state, self._since = self.core.link.state, world.now
+        #: The core's deadline, which only an event changes.
+        self._due = self.core.deadline
 
     # The clock.
 
@@ -230,7 +232,7 @@ class Life:
     def _turn(self) -> None:
         world = self.world
         at = self._heap[0][0] if self._heap else math.inf
-        due = max(world.now, min(self.core.deadline, self._stop_due))
+        due = max(world.now, min(self._due, self._stop_due))
         assert min(at, due) < math.inf, "it waits for ever"
         turns, since = self._turns
         self._turns = (turns + 1, since) if since == world.now else (0, world.now)
@@ -264,6 +266,7 @@ class Life:
         self.world.seen.add((state, type(getattr(event, "order", event)).__name__))
         for action in self.core.on(event, self.world.now):
             self._perform(action)
+        self._due = self.core.deadline
 
     # Actions, as the driver does them.
 

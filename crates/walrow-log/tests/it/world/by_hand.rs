@@ -181,15 +181,16 @@ fn remove(inner: &mut Inner, actor: usize, act: Act) -> Option<(String, Inode)> 
             }
             let segments = disk.names().filter_map(|it| SegmentName::parse(it.0));
             let begun = segments.map(|it| it.start).max().unwrap_or_default();
-            match inner.truth.check_recovery(disk, "removed") {
+            let Inner { truth, choices, .. } = inner;
+            match truth.check_recovery(disk, "removed") {
                 // The load may still end. Then the log has what is in segments, or is refused without the
                 // decisions of the journal.
-                Ok(_) if inner.truth.lacks_first_load => {
-                    inner.truth.lose_journal(begun);
-                    inner.truth.is_lacking = true;
+                Ok(_) if truth.lacks_first_load => {
+                    truth.lose_journal(begun, choices);
+                    truth.is_lacking = true;
                 }
-                Ok(position) => inner.truth.lose_journal(position),
-                Err(Wrong::Refused(_)) => inner.truth.is_lacking = true,
+                Ok(position) => truth.lose_journal(position, choices),
+                Err(Wrong::Refused(_)) => truth.is_lacking = true,
                 Err(Wrong::View(what)) => inner.fail(what),
             }
         }

@@ -263,11 +263,19 @@ impl Disk {
     pub(crate) fn fail_to_sync(&mut self, inode: Inode, choices: &mut Choices) {
         let content = self.content_mut(inode);
         content.has_lost = true;
-        let all = choices.next(3);
+        let (all, is_evicted) = (choices.next(3), choices.rarely(2));
         for write in std::mem::take(&mut content.writes) {
             if all == 1 || all == 2 && choices.rarely(2) {
                 write.apply(&mut content.synced);
             }
+        }
+        if is_evicted {
+            // The lost bytes count as written: once they leave the cache, readers find what the disk
+            // has.
+            let size = content.bytes.len();
+            content.bytes.clone_from(&content.synced);
+            content.bytes.resize(size, 0);
+            self.seen += 1;
         }
         self.kept += 1;
     }
@@ -371,11 +379,18 @@ impl Disk {
             }
             let content = Content::change(content);
             for write in std::mem::take(&mut content.writes) {
-                // The whole write, no byte of it, or its first bytes.
-                match (chosen(2), &write) {
+                // The whole write, no byte of it, its first bytes, or its last bytes behind what was
+                // there, or zeros.
+                match (chosen(3), &write) {
                     (0, _) => {}
                     (1, Write::At(_, bytes)) => {
                         write.cut(chosen(bytes.len())).apply(&mut content.synced);
+                    }
+                    (2, Write::At(at, bytes)) => {
+                        let size = content.synced.len().max(at + bytes.len());
+                        content.synced.resize(size, 0);
+                        let first = chosen(bytes.len());
+                        Write::At(at + first, bytes[first..].to_vec()).apply(&mut content.synced);
                     }
                     _ => write.apply(&mut content.synced),
                 }

@@ -1,5 +1,6 @@
 //! The truth in a world, and the contents that a log must therefore have.
 
+use super::choices::Choices;
 use super::coverage::Act;
 use super::disk::{Disk, Inode, Life, digest};
 use super::store::Process;
@@ -77,6 +78,8 @@ pub(crate) struct Truth {
     pub(crate) confirmed: Lsn,
     /// The greatest confirmed position that the server has received.
     pub(crate) flushed: Lsn,
+    /// All confirmed positions that the server has received.
+    flushes: Vec<Lsn>,
     /// The processes that have a writer open.
     pub(crate) writers: BTreeSet<Life>,
     /// The positions of registered readers.
@@ -91,7 +94,7 @@ pub(crate) struct Truth {
     pub(crate) is_lacking: bool,
     /// Whether somebody has ever removed an object by hand.
     pub(crate) has_lacked: bool,
-    /// How often a writer has opened the log or repaired it, and the processes that are about to.
+    /// How often a writer has opened the log, and the processes that are about to.
     pub(crate) opened: u64,
     pub(crate) opening: BTreeSet<Life>,
     /// The processes whose journal somebody has removed.
@@ -189,6 +192,7 @@ impl Truth {
     /// Begins again. The log was emptied, because it lacks its first load.
     pub(crate) fn begin_again(&mut self) {
         (self.confirmed, self.flushed) = (Lsn::INVALID, Lsn::INVALID);
+        self.flushes.clear();
         self.loads.clear();
         if let Some(secret) = &mut self.secret {
             (secret.is_erasing, secret.is_erased) = (false, false);
@@ -207,6 +211,12 @@ impl Truth {
             self.changes += 1;
         }
         Ok(())
+    }
+
+    /// The server has received a confirmed position.
+    pub(crate) fn flush(&mut self, position: Lsn) {
+        self.flushed = self.flushed.max(position);
+        self.flushes.push(self.flushed);
     }
 
     /// Checks the disk after a step.
@@ -262,12 +272,17 @@ impl Truth {
 
     /// Somebody has removed the journal by hand, with all changes that are in no segment. From now
     /// on, the log must have the changes up to this position.
-    pub(crate) fn lose_journal(&mut self, position: Lsn) {
+    pub(crate) fn lose_journal(&mut self, position: Lsn, choices: &mut Choices) {
         self.confirmed = self.confirmed.min(position);
+        self.flushes.retain(|it| *it <= position);
         if self.flushed > position {
-            // The server sends from a position on that a sync has returned. The end of the segments
-            // may be another one, and a transaction may be prepared there that no object has.
-            self.flushed = Lsn::INVALID;
+            // A receiver refuses the log, unless the server was set back, too. Its slot has then
+            // any position that it had: "The current position of each slot is persisted only at
+            // checkpoint, so in the case of a crash the slot may return to an earlier LSN"
+            // (PostgreSQL's manual, Logical Decoding Concepts). The end of the segments may be
+            // between two of them.
+            let earlier = choices.next(self.flushes.len() + 1).checked_sub(1);
+            self.flushed = earlier.map_or(Lsn::INVALID, |it| self.flushes[it]);
         }
         self.outdated.extend(&self.writers);
         self.forget_writers();

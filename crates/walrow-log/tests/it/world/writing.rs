@@ -30,6 +30,8 @@ pub(super) struct Session<'a> {
     /// The position at the start.
     pub(super) opened: Lsn,
     pub(super) is_broken: bool,
+    /// Whether the last call failed, and the writer can go on.
+    is_refused: bool,
 }
 
 impl Actor {
@@ -102,6 +104,7 @@ impl Actor {
             reached: Lsn::INVALID,
             opened: position,
             is_broken: false,
+            is_refused: false,
         };
         let done = session.run();
         session.ask(Asked::Drop);
@@ -200,6 +203,8 @@ impl Session<'_> {
         if self.is_broken && !self.process.has_ended() {
             self.use_broken()?;
         }
+        let is_store = |error: &Error| error.code_is("store");
+        self.is_refused = !self.is_broken && result.as_ref().is_err_and(is_store);
         if let Some(load) = &mut self.load {
             load.is_behind |= passes && result.is_ok();
         }
@@ -281,7 +286,7 @@ impl Session<'_> {
         let confirmed = self.note(|it| {
             it.confirm(life, position)?;
             if position > opened && sends {
-                it.flushed = it.flushed.max(position);
+                it.flush(position);
             }
             Ok(())
         })?;
@@ -499,7 +504,11 @@ impl Session<'_> {
     }
 
     fn publish(&mut self) -> Attempt<()> {
-        self.call(Asked::Publish, |it| it.writer.publish(&mut it.assembler))?;
-        Ok(())
+        let published = self.call(Asked::Publish, |it| it.writer.publish(&mut it.assembler));
+        // A receiver goes on with the stream, and publishes again later.
+        if self.is_refused && !self.process.has_ended() && self.actor.next(2) == 1 {
+            return Ok(());
+        }
+        published.map(drop)
     }
 }
