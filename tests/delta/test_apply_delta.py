@@ -645,6 +645,29 @@ def test_types_must_be_equal(tmp_path: Path) -> None:
     assert [str(row[1]) for row in log.rows()] == ["None", "1.2500"]
 
 
+def test_a_path_that_means_another_directory(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int")
+    log.insert(["1"])
+    before = sorted(tmp_path.rglob("*"))
+    # deltalake would use the directory above, or another one, or lose the history of this one.
+    names = ["%2e%2e", "a%2Fb", "a#b", "a?b", "a\nb", "[x]", "a\\b", "x" * 256]
+    urls = [*names, "trail ", "..", "."]
+    for around, name in (
+        *(("delta:", it) for it in names),
+        *((it, name) for it in ("delta:file://", "delta:file:") for name in urls),
+    ):
+        with pytest.raises(walrow.errors.OptionError, match="choose a"):
+            log.apply(target=f"{around}{tmp_path}/lake/{name}")
+    assert sorted(tmp_path.rglob("*")) == before
+    # Others are where they seem to be, and are found again with their record.
+    for name in ("100%", "a+b c"):
+        for around in ("delta:", "delta:file://"):
+            lake = tmp_path / f"lake-{len(around)}"
+            log.apply(target=f"{around}{lake}/{name}")
+            log.apply(target=f"{around}{lake}/{name}")
+            assert (lake / name / "_delta_log").is_dir()
+
+
 def test_targets_that_only_spark_has(tmp_path: Path) -> None:
     log = WrittenLog(tmp_path, id="int")
     log.insert(["1"])

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
+from unicodedata import normalize
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from walrow._run.config import Loaded
 
@@ -16,6 +21,7 @@ from click.testing import CliRunner
 
 from secret_texts import CANARY
 from walrow._amounts import duration, size
+from walrow._apply.places import check_target
 from walrow._log.retention import Retention
 from walrow._lsn import Lsn
 from walrow._receive.options import ReceiveOptions
@@ -342,17 +348,106 @@ def test_no_place_lies_in_the_log_or_in_another_place(
     assert found[ORDERS] is None if said is None else said in (found[ORDERS] or "")
 
 
-@pytest.mark.parametrize("name", ["..", "a/b", "/etc", "a\\b"])
-def test_a_name_leads_to_no_other_directory(name: str) -> None:
-    (found,) = claims(parsed(), [Table(1, "sales", name)])
-    assert found.place == ""
-    assert "cannot be a part of a path" in (found.problem or "")
+#: Characters that lead to another place in a path, a URL, Hadoop or a shell, and others.
+NAMES = st.text(
+    st.sampled_from(".%2eEfF/\\#?+ _aAéÅ\u0301\u212b\t\n[]{}*|~`\"'$:\ud800") | st.characters(),
+    min_size=1,
+    max_size=8,
+) | st.sampled_from(["..", ".", "%2e%2e", "%2e%2e%2F", "_delta_log", "é" * 31, " ", "a\0b"])  # fmt: skip
 
 
-def test_names_in_catalogs_are_quoted() -> None:
-    text = GOOD.replace('"public.orders"', '"public.*"')
-    (found,) = claims(parsed(text), [Table(1, "public", "my.`t")])
-    assert found.place == "iceberg:lake.shop.`my.``t`"
+@pytest.mark.parametrize(
+    "to",
+    [
+        "delta:/lake/{schema}/{table}",
+        "delta:s3://bucket/100%/{schema}/{table}",
+        "iceberg:shop.{schema}.{table}",
+    ],
+)
+def test_no_name_chooses_a_place(to: str) -> None:
+    text = GOOD.replace("delta:lake/{schema}/{table}", to).replace("sales.*", "*.*")
+    text = text[: text.rindex("[[target]]")].replace('["sales.tmp_*"]', "[]")
+    loaded = parsed(text)
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=4, unique=True))
+    def each(names: list[tuple[str, str]]) -> None:
+        tables = [Table(at, *it) for at, it in enumerate(names)]
+        for claim in claims(loaded, tables):
+            # Names in catalogs may not differ by case alone.
+            alike = [it for it in names if is_alike(it, claim.table[1:])]
+            is_catalog = to.startswith("iceberg")
+            assert (claim.problem is None) or (is_catalog and len(alike) > 1)
+            place = claim.place.partition(":")[2]
+            if is_catalog:
+                schema, table = re.findall("`[^`]*`|[^`.]+", place)[1:]
+                assert place == f"shop.{schema}.{table}"
+            else:
+                around, schema, table = place.rsplit("/", 2)
+                assert f"delta:{around}/{{schema}}/{{table}}" == to
+                check_target(claim.place)
+                # As Python, browsers and deltalake read a path or URL: nothing is removed or decoded.
+                assert unquote(urlsplit(f"file://{place}").path) in f"{place}"
+                assert normpath(f"/{schema}/{table}") == f"/{schema}/{table}"
+            # No other name has this place, even if a file system composes letters.
+            composed = (normalize("NFC", it.strip("`")) for it in (schema, table))
+            assert tuple(map(decoded, composed)) == claim.table[1:]
+
+    each()
+
+
+def is_alike(one: tuple[str, str], other: tuple[Any, ...]) -> bool:
+    return [it.casefold() for it in one] == [it.casefold() for it in other]
+
+
+def decoded(part: str) -> str:
+    """The name that a part of a place was made of, as docs/running.md describes it."""
+    data = re.sub(
+        rb"\+([0-9A-F]{2})", lambda it: bytes([int(it[1], 16)]), part.encode()
+    )
+    return data.decode(errors="surrogatepass")
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        # deltalake makes the directory /lake/sales/x, and /lake.
+        ("delta:lake/%2e%2e/{table}", "a library may take '%2e' in it for another dir"),
+        ("delta:s3://bucket/x#{table}", "a library may take '#' in it for another dir"),
+        ("delta:s3://bucket/../{table}", "a library may take '..' in it for another dir"),
+        ("delta:lake/{schema}/_delta_log", "a library may take '_delta_log' in it for"),
+        ("delta:lake/{schema}{schema}{table}{table}", "at most 255 bytes: choose a shorter"),
+    ],
+)  # fmt: skip
+def test_a_place_that_means_another_is_refused(to: str, said: str) -> None:
+    text = GOOD.replace("delta:lake/{schema}/{table}", to)
+    (found,) = claims(parsed(text), [Table(1, "sales", "'" * 63)])
+    assert "target 1 (line 14): " in (found.problem or "")
+    assert said in (found.problem or "")
+
+
+def test_a_file_system_that_ignores_case(tmp_path: Path) -> None:
+    lake = tmp_path / "Lake"
+    lake.mkdir()
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        GOOD.replace("delta:lake/{schema}/{table}", f"delta:{lake}/{{table}}")
+    )
+    file.chmod(0o600)
+    tables = [Table(1, "sales", "t"), Table(2, "sales", "T"), Table(3, "sales", "u")]
+    assert [it.problem for it in claims(read(file), tables)] == [None] * 3
+    # Such a file system finds the directory under both names.
+    (tmp_path / "lAKE").symlink_to(lake)
+    problems = {it.table.table: it.problem for it in claims(read(file), tables)}
+    assert "is the place of sales.T, too" in (problems["t"] or "")
+    assert "is the place of sales.t, too" in (problems["T"] or "")
+    assert problems["u"] is None
+
+
+def test_braces_in_the_directory_of_the_file_are_no_template() -> None:
+    loaded = parse(GOOD, Path("/etc/{x}/shop.toml"), is_private=True)
+    (found, _) = sorted(claims(loaded, TABLES), key=lambda it: it.at)
+    assert found.place == "delta:/etc/{x}/lake/sales/items"
 
 
 # ---------------------------------------------------------------------- the plan
@@ -519,13 +614,19 @@ def test_a_first_file_of_a_publication() -> None:
     assert loaded.file.source.dsn in {"user='a b' host=db", "host=db user='a b'"}
     assert loaded.file.source.publications == ("mine",)
     assert loaded.file.source.slot == "shop_1"
-    assert [it.tables for it in loaded.file.target] == [("sales.*",)]
-    assert [it.table for it in claims(loaded, server.tables)] == [ITEMS]
+    assert [(it.tables, it.exclude, it.mode) for it in loaded.file.target] == [
+        (("sales.*",), ("sales.no[[]key][*]",), "current"),
+        (("sales.no[[]key][*]",), (), "changes"),
+    ]
+    assert [(it.table, it.at) for it in claims(loaded, server.tables)] == [
+        (ITEMS, 0),
+        (keyless, 1),
+    ]
     assert unmatched(loaded, server.tables) == []
     assert notes == [
         "password is not in the file: use PGPASSFILE, a service or PGPASSWORD",
-        "these have no key, and are excluded: sales.no[key]*. Give them a primary key, or "
-        "REPLICA IDENTITY FULL and keys = […]",
+        "these have no key, so their targets have all changes: sales.no[key]*. Give them a "
+        'primary key, or REPLICA IDENTITY FULL and keys = […] for mode = "current"',
     ]
 
 
@@ -545,7 +646,43 @@ def test_a_first_file_without_a_publication() -> None:
     published = [ORDERS, odd]
     assert [it.table for it in claims(loaded, published)] == [odd, ORDERS]
     assert unmatched(loaded, published) == []
+    # With REPLICA IDENTITY FULL, it does not.
+    found = drafted("", Server("shop", [], [keyless], {9}, set(), {9}))
+    assert [(it.tables, it.mode) for it in found[0].file.target] == [
+        (("public.keyless",), "changes")
+    ]
+    assert found[1][0].endswith("CREATE PUBLICATION shop FOR TABLE public.keyless;")
+    assert "so their targets have all changes: public.keyless. " in found[1][1]
     _, notes, _ = drafted("", Server("shop", [], [ORDERS], set(), set()))
     assert notes == [
         "create the publication first: CREATE PUBLICATION shop FOR TABLE public.orders;"
     ]
+
+
+def test_patterns_of_a_first_file_mean_the_tables_that_it_saw() -> None:
+    # A dot in a schema's name, in both, and names that look like the others.
+    tables = [
+        Table(1, "a.b", "t"),
+        Table(2, "a.b", "c.d"),
+        Table(3, "a", "b.t"),
+        Table(4, "[.]", "[.]"),
+        Table(5, ".", "."),
+        Table(6, "a.b", "log.x"),
+    ]
+    keyless = {6}
+    server = Server("shop", [Publication("p", tables)], tables, keyless, set())
+    loaded, _, _ = drafted("", server)
+    found = claims(loaded, tables)
+    assert sorted(it.table for it in found) == tables
+    assert [it.problem for it in found] == [None] * 6
+    modes = {it.table.oid: loaded.file.target[it.at].mode for it in found}
+    assert modes == {
+        1: "current",
+        2: "current",
+        3: "current",
+        4: "current",
+        5: "current",
+        6: "changes",
+    }
+    others = [Table(9, "axb", "t"), Table(10, "a", "t"), Table(11, "a.bc", "t")]
+    assert [it.table.oid for it in claims(loaded, others)] == [10]

@@ -22,21 +22,6 @@ def is_path(target: str) -> bool:
     return kind == "delta" and ("/" in place or "\\" in place)
 
 
-def check_target(name: str) -> None:
-    """Accepts only the name of a target.
-
-    Raises:
-        OptionError: It means none.
-    """
-    kind, _, rest = name.partition(":")
-    if kind not in _TARGETS or not rest:
-        text = (
-            f"target {name!r} is not one of "
-            '"delta:/path", "delta:catalog.schema.table" and "iceberg:catalog.schema.table"'
-        )
-        raise OptionError(text)
-
-
 def choose(
     asked: str,
     target: str,
@@ -82,8 +67,6 @@ def only_spark(features: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(features) - _BOTH))
 
 
-#: The kinds of tables that a target may be.
-_TARGETS = ("delta", "iceberg")
 #: Features that deltalake reads and writes right, each tried against Spark.
 _BOTH = frozenset(
     {

@@ -89,7 +89,8 @@ class Target:
 
     _: KW_ONLY
     tables: Option[Sequence[str], tuple[str, ...]] = Option(
-        "Patterns of published tables, as schema.table with * and ?.", NAMES
+        "Patterns of published tables, as schema.table with * and ?. A schema's own dot is [.].",
+        NAMES,
     )
     to: Option[str, str] = Option(
         "The target of each table: delta:PATH, delta:NAME or iceberg:NAME. {schema} and {table} "
@@ -169,12 +170,14 @@ class Loaded:
 
     Attributes:
         lines: The line of each [[target]].
+        ignoring_case: The targets whose file system ignores case.
     """
 
     file: RunFile
     path: Path
     text: str
     lines: Mapping[int, int]
+    ignoring_case: frozenset[int] = frozenset()
 
     @property
     def folder(self) -> Path:

@@ -38,22 +38,24 @@ def draft(dsn: str, server: Server) -> Draft:
     chosen = _chosen(server.publications, name)
     published = server.tables if chosen is None else chosen.tables
     keyless = [it for it in published if it.oid in server.without_key]
-    names = ", ".join(it.name for it in keyless)
-    remedy = "Give them a primary key, or REPLICA IDENTITY FULL and keys = […]"
     if chosen is None:
-        # The server refuses updates and deletes of published tables that have no key.
-        tables = [it for it in published if it not in keyless]
-        keyless, publication = [], name
+        # The server refuses updates and deletes of published tables that have no identity.
+        out = [it for it in keyless if it.oid not in server.full]
+        tables = [it for it in published if it not in out]
+        keyless, publication = [it for it in keyless if it not in out], name
         notes.append(_creation(publication, tables, server.partitioned))
-        if names:
+        if out:
             notes.append(
-                f"these have no key, and are left out: {names}. {remedy}. If they are published "
-                "without one, the server refuses their updates and deletes"
+                f"these have no key, and are left out: {_names(out)}. {_REMEDY}. If they are "
+                "published without one, the server refuses their updates and deletes"
             )
     else:
         tables, publication = chosen.tables, chosen.name
-        if names:
-            notes.append(f"these have no key, and are excluded: {names}. {remedy}")
+    if keyless:
+        notes.append(
+            f"these have no key, so their targets have all changes: {_names(keyless)}. {_REMEDY} "
+            'for mode = "current"'
+        )
     lines = [
         "# The tables of a server as Delta tables: `walrow run --check FILE`, then `walrow run FILE`.",
         "# For editors: `walrow init --schema -o walrow.schema.json`, and this as the first line:",
@@ -72,16 +74,29 @@ def draft(dsn: str, server: Server) -> Draft:
         '# retain_age = "7d"',
     ]
     for schema in sorted({it.schema for it in tables}) or ["public"]:
-        out = [_pattern(it) for it in keyless if it.schema == schema]
-        lines += [
-            "",
-            "[[target]]",
-            f"tables = [{_toml(f'{_glob(schema)}.*')}]",
-            *([f"exclude = [{', '.join(map(_toml, out))}]"] if out else []),
-            'to = "delta:./lake/{schema}/{table}"',
-            'every = "1m"',
-        ]
+        patterns = [_pattern(it) for it in keyless if it.schema == schema]
+        if len(patterns) < sum(it.schema == schema for it in tables) or not tables:
+            lines += _target([f"{_glob(schema)}.*"], patterns)
+        if patterns:
+            lines += _target(patterns, [], 'mode = "changes"')
     return Draft("\n".join(lines) + "\n", notes)
+
+
+def _target(tables: list[str], exclude: list[str], *more: str) -> list[str]:
+    """The lines of a target."""
+    lists = {"tables": tables, "exclude": exclude}
+    return [
+        "",
+        "[[target]]",
+        *(f"{key} = [{', '.join(map(_toml, it))}]" for key, it in lists.items() if it),
+        'to = "delta:./lake/{schema}/{table}"',
+        *more,
+        'every = "1m"',
+    ]
+
+
+def _names(tables: Iterable[Table]) -> str:
+    return ", ".join(it.name for it in tables)
 
 
 def _creation(
@@ -129,8 +144,8 @@ def _pattern(table: Table) -> str:
 
 
 def _glob(name: str) -> str:
-    """A name as a pattern that matches only itself."""
-    return re.sub(r"([*?\[])", r"[\1]", name)
+    """A name as a pattern that matches only itself. The first dot outside brackets divides a pattern."""
+    return re.sub(r"([*?\[.])", r"[\1]", name)
 
 
 def _toml(text: str) -> str:
@@ -139,3 +154,4 @@ def _toml(text: str) -> str:
 
 
 _WORD = re.compile(r"[^a-z0-9_]+")
+_REMEDY = "Give them a primary key, or REPLICA IDENTITY FULL and keys = […]"

@@ -8,6 +8,7 @@ from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.engines import is_path
+from walrow._apply.places import check_place, encoded
 from walrow._sources.urls import is_url
 from walrow.errors import OptionError
 
@@ -50,8 +51,10 @@ def refuse_pattern(pattern: str) -> str | None:
 
     >>> refuse_pattern("sales.*"), refuse_pattern("orders")
     (None, '"orders" has no schema: write "public.orders", or "*.orders" for any schema')
+    >>> refuse_pattern("a[.]b.*"), _split("a[.]b.*")
+    (None, ('a[.]b', '.', '*'))
     """
-    schema, dot, table = pattern.partition(".")
+    schema, dot, table = _split(pattern)
     if not dot:
         name = pattern or "orders"
         return f'"{name}" has no schema: write "public.{name}", or "*.{name}" for any schema'
@@ -60,8 +63,14 @@ def refuse_pattern(pattern: str) -> str | None:
     return None
 
 
+def _split(pattern: str) -> tuple[str, str, str]:
+    """The two parts of a pattern: at its first dot, and `[.]` is a dot in a name."""
+    schema = _SCHEMA.match(pattern)[0]  # type: ignore[index]  # it matches nothing, too
+    return schema, pattern[len(schema) :][:1], pattern[len(schema) + 1 :]
+
+
 def _matches(pattern: str, table: Table) -> bool:
-    schema, _, name = pattern.partition(".")
+    schema, _, name = _split(pattern)
     return fnmatchcase(table.schema, schema) and fnmatchcase(table.table, name)
 
 
@@ -93,7 +102,8 @@ def claims(loaded: Loaded, tables: Iterable[Table]) -> list[Claim]:
             text = f"{names} both claim it: exclude it in one of them"
             claim = claim._replace(problem=text)
         if claim.place:
-            places.setdefault(_same(claim.place), []).append(len(found))
+            key = _same(claim.place, ignores_case=first in loaded.ignoring_case)
+            places.setdefault(key, []).append(len(found))
         found.append(claim)
     for numbers in places.values():
         for number in numbers if len(numbers) > 1 else ():
@@ -122,38 +132,31 @@ def claims(loaded: Loaded, tables: Iterable[Table]) -> list[Claim]:
 
 
 def place_of(target: Target, table: Table) -> str:
-    """The target of a table.
+    """The target of a table: its names are parts of it, and lead nowhere else.
 
     Raises:
-        OptionError: Its name would lead to another directory.
+        OptionError: It cannot be a place.
     """
-    names = {"schema": table.schema, "table": table.table}
-    if is_path(target.to):
-        for name in names.values():
-            if name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
-                text = (
-                    f"{table.name} cannot be a part of a path: give it a [[target]] of its own, "
-                    "without {table} and {schema} in `to`"
-                )
-                raise OptionError(text)
-    else:
+    names = {"schema": encoded(table.schema), "table": encoded(table.table)}
+    if not is_path(target.to):
         names = {key: _quoted(name) for key, name in names.items()}
-    return target.to.format_map(names)
+    place = target.to.format_map(names)
+    check_place(place)
+    return place
 
 
 def _quoted(name: str) -> str:
     """A name as a part of a name in a catalog."""
-    return name if _WORD.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _WORD.fullmatch(name) else f"`{name}`"
 
 
-def _same(place: str) -> str:
+def _same(place: str, *, ignores_case: bool = False) -> str:
     """The key of a place: two names in a catalog may differ only by case."""
     if not is_path(place):
         return place.casefold()
-    path = place.partition(":")[2]
-    if is_url(path):
-        return path.rstrip("/")
-    return normpath(path)
+    path = place.partition(":")[2].removeprefix("file://")
+    key = path.rstrip("/") if is_url(path) else normpath(path)
+    return key.casefold() if ignores_case else key
 
 
 def _around(key: str) -> list[str]:
@@ -181,5 +184,6 @@ def unmatched(
     return found
 
 
+_SCHEMA = re.compile(r"(?:\[\.\]|[^.])*+")
 _WORD = re.compile(r"\w+")
 _WILDCARDS = {*"*?["}

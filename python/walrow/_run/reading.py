@@ -62,7 +62,10 @@ def read(path: str | os.PathLike[str]) -> Loaded:
         text = f"{name}, line {line}: the file is not UTF-8: save it as UTF-8"
         raise OptionError(text) from None
     is_private = not mode & (stat.S_IRWXG | stat.S_IRWXO)
-    return parse(text, Path(path), is_private=is_private)
+    loaded = parse(text, Path(path), is_private=is_private)
+    targets = enumerate(loaded.file.target)
+    ignoring = frozenset(at for at, target in targets if _ignores_case(target.to))
+    return dataclasses.replace(loaded, ignoring_case=ignoring)
 
 
 def parse(text: str, path: Path, *, is_private: bool) -> Loaded:
@@ -314,7 +317,19 @@ def _from_folder(target: Target, folder: Path) -> Target:
     kind, _, place = target.to.partition(":")
     if not is_path(target.to) or is_url(place):
         return target
-    return dataclasses.replace(target, to=f"{kind}:{folder / place}")
+    # Braces in the directory's own path are no template.
+    around = str(folder).replace("{", "{{").replace("}", "}}")
+    return dataclasses.replace(target, to=f"{kind}:{Path(around) / place}")
+
+
+def _ignores_case(target: str) -> bool:
+    """Whether the file system of a target ignores case, as far as directories that exist show it."""
+    path = Path(target.partition(":")[2].removeprefix("file://"))
+    for each in path.parents if is_path(target) else ():
+        other = each.with_name(each.name.swapcase()) if each.name else each
+        if each != other and each.exists():
+            return other.exists() and each.samefile(other)
+    return False
 
 
 def _bad_template(to: str) -> str | None:

@@ -10,6 +10,8 @@ from walrow._postgres.session import quote, records
 from walrow._run.matching import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import psycopg
 
     from walrow._run.config import Source
@@ -49,6 +51,7 @@ class Server(NamedTuple):
         without_key: The OIDs of tables without a primary key or an index as replica identity. A target
             of them needs `keys`.
         partitioned: The OIDs of partitioned tables.
+        full: The OIDs of tables with REPLICA IDENTITY FULL.
     """
 
     database: str
@@ -56,6 +59,7 @@ class Server(NamedTuple):
     tables: list[Table]
     without_key: set[int]
     partitioned: set[int]
+    full: Collection[int] = ()
 
 
 def published_of(source: Source) -> Published:
@@ -92,6 +96,7 @@ def server_of(conn: psycopg.Connection[Any]) -> Server:
         [_table(it) for it in tables if not it["is_partition"]],
         {it["oid"] for it in tables if not it["has_key"]},
         {it["oid"] for it in tables if it["is_partitioned"]},
+        {it["oid"] for it in tables if it["is_full"]},
     )
 
 
@@ -141,6 +146,7 @@ _TABLES = """
 SELECT jsonb_build_object(
     'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
     'is_partition', c.relispartition, 'is_partitioned', c.relkind = 'p',
+    'is_full', c.relreplident = 'f',
     'has_key', c.relreplident = 'i' OR c.relreplident IN ('d', 'f') AND EXISTS (
         SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
     )

@@ -13,9 +13,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from walrow._apply.engines import Choice, check_target, choose
+from walrow._apply.engines import Choice, choose
 from walrow._apply.items import Applied
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
+from walrow._apply.places import check_target
 from walrow._late import is_there
 from walrow._options import DURATION, Option
 from walrow._results import counted

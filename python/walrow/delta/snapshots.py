@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from walrow._apply.engines import is_path
 from walrow._apply.history import FEW, Entry, recorded
 from walrow._apply.items import Token
+from walrow._apply.places import check_place
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
 from walrow._sources.urls import is_url
@@ -61,6 +62,7 @@ class Place:
                 "catalogs need walrow.spark.apply_changes, or walrow apply --engine spark"
             )
             raise OptionError(text)
+        check_place(target)
         self.target = target
         self.uri = target.partition(":")[2]
         if not is_url(self.uri) and Path(self.uri).is_file():

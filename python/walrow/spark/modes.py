@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from walrow._apply.engines import check_target
 from walrow._apply.items import Applied
 from walrow._apply.options import SparkApplyOptions
+from walrow._apply.places import check_target
 from walrow._apply.units import LogContents, contents_of
 from walrow._options import takes
 from walrow.log import reopened
