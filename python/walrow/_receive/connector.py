@@ -23,6 +23,7 @@ from walrow._postgres.commands import (
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.ddl_trigger import TRIGGERS
 from walrow._postgres.failures import OBJECT_IN_USE
+from walrow._postgres.hints import Command
 from walrow._postgres.preflight import preflight
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
@@ -113,7 +114,9 @@ class Connector:
             return step(*arguments)
         except psycopg.Error as error:
             failed = "the stream cannot be prepared"
-            raise replication_error(error, failed, slot=self._slot) from error
+            raise replication_error(
+                error, failed, Command.QUERY, slot=self._slot
+            ) from error
 
     # The steps.
 
