@@ -13,6 +13,7 @@ from walrow._postgres.server_errors import replication_error
 from walrow._postgres.session import is_same, settings
 from walrow.errors import (
     ConnectionLostError,
+    Error,
     OptionError,
     ReplicationError,
     SettingError,
@@ -92,19 +93,25 @@ def connect(
     read back: a pooler may leave them out. The server reports the encoding, if it is not given, which
     takes a second connection to a SQL_ASCII database.
     """
-    wanted = {
-        **settings(server_encoding=server_encoding or "UTF8"),
-        **_PINNED,
-        **others,
-    }
-    conn = _open(parameters, wanted, replication=replication)
+    encoded = settings(server_encoding=server_encoding or "UTF8")
+    wanted = {**encoded, **_PINNED, **others}
+    try:
+        conn = _checked(parameters, wanted, replication=replication)
+    except (ReplicationError, SettingError) as error:
+        if replication is not None or getattr(error, "hint", POOLER) != POOLER:
+            raise
+        # PgBouncer passes on the options of a replication connection only, which also takes SQL, but
+        # no bound parameters.
+        try:
+            conn = _checked(parameters, wanted, replication="database")
+        except Error:
+            raise error from None
+        conn.cursor_factory = psycopg_or_refuse().ClientCursor
     found = conn.pgconn.parameter_status(b"server_encoding")
     if server_encoding is None and found == b"SQL_ASCII":
         conn.close()
         wanted["client_encoding"] = "SQL_ASCII"
-        conn = _open(parameters, wanted, replication=replication)
-    with closed_after_error(conn, "cannot check the settings of the session"):
-        _check(conn, wanted, has_sql=replication != "true")
+        conn = _checked(parameters, wanted, replication=replication)
     return conn
 
 
@@ -144,6 +151,15 @@ def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connecti
     conn = connect(named, server_encoding="UTF8", replication=None, **_SHORT)
     # A prepared statement would keep its plan from before a table was altered.
     conn.prepare_threshold = None
+    return conn
+
+
+def _checked(
+    given: dict[str, Any], wanted: Mapping[str, str], *, replication: str | None
+) -> psycopg.Connection[Any]:
+    conn = _open(given, wanted, replication=replication)
+    with closed_after_error(conn, "cannot check the settings of the session"):
+        _check(conn, wanted, has_sql=replication != "true")
     return conn
 
 
@@ -238,7 +254,7 @@ def _resolved(given: dict[str, Any]) -> dict[str, str]:
 
 def _overridden(name: str, value: str, wanted: str) -> SettingError:
     variable = _VARIABLES.get(name)
-    if variable in os.environ:
+    if variable is not None and variable in os.environ:
         advice = f"unset the environment variable {variable}"
     elif name == "client_encoding":
         advice = "leave client_encoding out of the connection's parameters"

@@ -8,23 +8,11 @@ from __future__ import annotations
 import enum
 import shlex
 
-from walrow._postgres.failures import (
-    INSUFFICIENT_PRIVILEGE,
-    INTERNAL_ERROR,
-    LOCK_NOT_AVAILABLE,
-    OBJECT_IN_USE,
-    PROTOCOL_VIOLATION,
-    QUERY_CANCELED,
-    SERIALIZATION_FAILURE,
-    UNDEFINED_OBJECT,
-)
-
 
 class Command(enum.Enum):
     """What the server was asked for."""
 
     CONNECT = enum.auto()
-    #: IDENTIFY_SYSTEM, which a connection without `replication` does not know.
     IDENTIFY = enum.auto()
     #: SHOW, and queries of the catalog.
     QUERY = enum.auto()
@@ -58,7 +46,7 @@ def hint_for(
     >>> hint_for(Command.QUERY, "58P01")
     """
     code = sqlstate or ""
-    found = _HINTS.get((command, code)) or _ALWAYS.get(code)
+    found = _HINTS.get(command, {}).get(code) or _ALWAYS.get(code)
     if found is None:
         return None
     name = (publication or "").replace('"', '""')
@@ -79,11 +67,9 @@ _LOG = "the server's log says more"
 _TIMEOUT = "ALTER ROLE ... RESET {0}, or ALTER DATABASE ... RESET {0}: the setting {0} ended it"
 #: What these mean does not depend on the command.
 _ALWAYS = {
-    QUERY_CANCELED: (
-        "a person, or the setting statement_timeout, canceled it: run it again"
-    ),
-    LOCK_NOT_AVAILABLE: "another session has a lock on it, which pg_locks shows: run it again later",
-    SERIALIZATION_FAILURE: "the standby canceled it because of what it replayed: run it again",
+    "57014": "a person, or the setting statement_timeout, canceled it: run it again",
+    "55P03": "another session has a lock on it, which pg_locks shows: run it again later",
+    "40001": "the standby canceled it because of what it replayed: run it again",
     "25P03": _TIMEOUT.format("idle_in_transaction_session_timeout"),
     "25P04": _TIMEOUT.format("transaction_timeout"),
     "57P05": _TIMEOUT.format("idle_session_timeout"),
@@ -92,140 +78,85 @@ _ALWAYS = {
     "57P03": "the server is starting or stopping: connect again later",
 }
 _HINTS = {
-    (Command.CONNECT, "28000"): (
-        "check the role's name, its attribute LOGIN, and pg_hba.conf of the server"
-    ),
-    (Command.CONNECT, "28P01"): (
-        "check the password, which may also come from PGPASSWORD, a service or .pgpass"
-    ),
-    (Command.CONNECT, "3D000"): (
-        "check dbname: without it, libpq takes the role's name"
-    ),
-    (Command.CONNECT, INSUFFICIENT_PRIVILEGE): (
-        f"{_REPLICATION}; and CONNECT on the database"
-    ),
-    (Command.CONNECT, "53300"): (
-        "stop another client, or raise max_wal_senders, max_connections or the role's CONNECTION LIMIT"
-    ),
-    (Command.CONNECT, "55000"): (
-        "ALTER DATABASE ... ALLOW_CONNECTIONS true, or connect to another database"
-    ),
-    (Command.CONNECT, UNDEFINED_OBJECT): (
-        "walrow needs PostgreSQL 14 or later; a setting in options may not exist there"
-    ),
-    (Command.CONNECT, PROTOCOL_VIOLATION): POOLER,
-    (Command.IDENTIFY, "42601"): (
-        "this is not a replication connection: a connection pooler may have left replication out, so"
-        " connect to the server itself"
-    ),
-    (Command.TIMELINE_HISTORY, "58P01"): "the server has no history of this timeline",
-    (
-        Command.CREATE_SLOT,
-        "25001",
-    ): "run it outside of a transaction: use a connection with autocommit=True",
-    (Command.CREATE_SLOT, INSUFFICIENT_PRIVILEGE): _PLUGIN,
-    (Command.CREATE_SLOT, "42710"): "drop it first, or use another name",
-    (Command.CREATE_SLOT, "53400"): (
-        "drop a slot that nobody uses (walrow slot list), or raise max_replication_slots"
-    ),
-    (Command.CREATE_SLOT, "55000"): _PREFLIGHT,
-    (Command.CREATE_SLOT, "58P01"): (
-        "the server has no such plugin: use pgoutput, or install it"
-    ),
-    (Command.READ_SLOT, INSUFFICIENT_PRIVILEGE): _REPLICATION,
-    (Command.ALTER_SLOT, INSUFFICIENT_PRIVILEGE): _REPLICATION,
-    (Command.ALTER_SLOT, OBJECT_IN_USE): _USED,
-    (Command.ALTER_SLOT, UNDEFINED_OBJECT): _LISTED,
-    (Command.DROP_SLOT, INSUFFICIENT_PRIVILEGE): _REPLICATION,
-    (Command.DROP_SLOT, OBJECT_IN_USE): _USED,
-    (Command.DROP_SLOT, UNDEFINED_OBJECT): _LISTED,
-    (Command.START, INSUFFICIENT_PRIVILEGE): _PLUGIN,
-    (Command.START, UNDEFINED_OBJECT): "create it: walrow slot create {slot}",
-    (Command.START, OBJECT_IN_USE): _USED,
-    (Command.START, "55000"): _PREFLIGHT,
-    (Command.START, "58P01"): (
-        "the slot's plugin is not installed, or WAL that it needs was removed: walrow slot list"
-    ),
-    (Command.STREAM, UNDEFINED_OBJECT): (
-        "a publication does not exist, or did not exist at this position of the WAL;"
-        " create it before the slot"
-    ),
-    (Command.STREAM, SERIALIZATION_FAILURE): (
-        "the standby canceled it because of what it replayed: walrow slot list shows if the slot is lost"
-    ),
-    (
-        Command.STREAM,
-        "57P01",
-    ): "the server shuts down, or a person ended the connection: connect again",
-    (
-        Command.STREAM,
-        "57P02",
-    ): "another process of the server crashed: connect again",
-    (Command.STREAM, INTERNAL_ERROR): (
-        "there are transactions that PostgreSQL cannot stream, but can send at their commit:"
-        f" try streaming=False, or --no-streaming; {_LOG}"
-    ),
-    (Command.STREAM, INSUFFICIENT_PRIVILEGE): f"{_PLUGIN}; {_LOG}",
-    (Command.STREAM, "58P01"): (
-        f"WAL that the slot needs was removed: walrow slot list; {_LOG}"
-    ),
-    (Command.STREAM, "22P05"): (
-        f"a character has no equivalent in client_encoding; {_LOG}"
-    ),
-    (Command.STREAM, "42883"): (
-        "a type has no send function, which binary values need, or a row filter calls a function that"
-        f" was dropped; {_LOG}"
-    ),
-    (Command.WAL, "58P01"): (
-        "the server does not have this WAL any more, so there is a gap: begin again with a"
-        " new base backup and an empty directory; a slot keeps WAL until it is received"
-    ),
-    # PostgreSQL has no other SQLSTATE for a position that it does not have.
-    (Command.WAL, INTERNAL_ERROR): (
-        "the directory has WAL that this server does not have, as after the promotion of a"
-        " standby that had received less: begin again with a new base backup and an empty"
-        " directory"
-    ),
-    (Command.WAL, "55000"): (
-        "the slot is logical, or has lost its WAL: walrow slot list shows it"
-    ),
-    (
-        Command.WAL,
-        UNDEFINED_OBJECT,
-    ): "create the physical slot: create_slot=True, or --create-slot",
-    (Command.WAL, OBJECT_IN_USE): _USED,
-    (Command.WAL, INSUFFICIENT_PRIVILEGE): _REPLICATION,
-    (
-        Command.WAL,
-        PROTOCOL_VIOLATION,
-    ): "it is a bug of walrow or of the server: report it",
-    (Command.BACKUP, "55000"): (
-        "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
-        " of an incremental backup, take a full one"
-    ),
-    (Command.BACKUP, INSUFFICIENT_PRIVILEGE): (
-        f"{_REPLICATION}; or the server cannot read one of its files, which the message names"
-    ),
-    (Command.BACKUP, "58P01"): (
-        "if it is WAL that was removed: raise max_slot_wal_keep_size, or take the WAL with"
-        " walrow backup wal"
-    ),
-    (Command.BACKUP, "58030"): _LOG,
-    (Command.BACKUP, "XX001"): (
-        "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
-        " --no-verify-checksums, takes a backup of it anyway"
-    ),
-    (Command.PUBLICATION, INSUFFICIENT_PRIVILEGE): (
-        "the role must own the tables, and may CREATE in the database;"
-        " all tables need a superuser"
-    ),
-    (Command.PUBLICATION, "42710"): "drop it first, or use another name",
-    (
-        Command.PUBLICATION,
-        UNDEFINED_OBJECT,
-    ): 'create it: CREATE PUBLICATION "{publication}" FOR TABLE ...',
-    (Command.COPY, INSUFFICIENT_PRIVILEGE): (
-        "the role needs SELECT on the tables; if they have policies, it must own them or have"
-        " BYPASSRLS"
-    ),
+    Command.CONNECT: {
+        "28000": "check the role's name, its attribute LOGIN, and pg_hba.conf of the server",
+        "28P01": "check the password, which may also come from PGPASSWORD, a service or .pgpass",
+        "3D000": "check dbname: without it, libpq takes the role's name",
+        "42501": f"{_REPLICATION}; and CONNECT on the database",
+        "42704": "walrow needs PostgreSQL 14 or later; a setting in options may not exist there",
+        "53300": "stop another client, or raise max_wal_senders, max_connections or the role's limit",
+        "55000": "ALTER DATABASE ... ALLOW_CONNECTIONS true, or connect to another database",
+        "08P01": POOLER,
+    },
+    Command.IDENTIFY: {
+        "42601": "this is no replication connection: a connection pooler may have left replication"
+        " out, so connect to the server itself",
+    },
+    Command.TIMELINE_HISTORY: {"58P01": "the server has no history of this timeline"},
+    Command.CREATE_SLOT: {
+        "25001": "run it outside of a transaction: use a connection with autocommit=True",
+        "42501": _PLUGIN,
+        "42710": "drop it first, or use another name",
+        "53400": "drop a slot that nobody uses (walrow slot list), or raise max_replication_slots",
+        "55000": _PREFLIGHT,
+        "58P01": "the server has no such plugin: use pgoutput, or install it",
+    },
+    Command.READ_SLOT: {"42501": _REPLICATION},
+    Command.ALTER_SLOT: {"42501": _REPLICATION, "42704": _LISTED, "55006": _USED},
+    Command.DROP_SLOT: {"42501": _REPLICATION, "42704": _LISTED, "55006": _USED},
+    Command.START: {
+        "42501": _PLUGIN,
+        "42704": "create it: walrow slot create {slot}",
+        "55006": _USED,
+        "55000": _PREFLIGHT,
+        "58P01": "the slot's plugin is not installed, or WAL that it needs was removed: walrow slot"
+        " list shows it",
+    },
+    Command.STREAM: {
+        "42704": "a publication does not exist, or did not exist at this position of the WAL; create"
+        " it before the slot",
+        "40001": "the standby canceled it because of what it replayed: walrow slot list shows if the"
+        " slot is lost",
+        "57P01": "the server shuts down, or a person ended the connection: connect again",
+        "57P02": "another process of the server crashed: connect again",
+        "XX000": "there are transactions that PostgreSQL cannot stream, but can send at their commit:"
+        f" try streaming=False, or --no-streaming; {_LOG}",
+        "42501": f"{_PLUGIN}; {_LOG}",
+        "58P01": f"WAL that the slot needs was removed: walrow slot list shows it; {_LOG}",
+        "22P05": f"a character has no equivalent in client_encoding; {_LOG}",
+        "42883": "a type has no send function, which binary values need, or a row filter calls a"
+        f" function that was dropped; {_LOG}",
+    },
+    Command.WAL: {
+        "58P01": "the server does not have this WAL any more, so there is a gap: begin again with a"
+        " new base backup and an empty directory; a slot keeps WAL until it is received",
+        # PostgreSQL has no other SQLSTATE for a position that it does not have.
+        "XX000": "the directory has WAL that this server does not have, as after the promotion of a"
+        " standby that had received less: begin again with a new base backup and an empty directory",
+        "55000": "the slot is logical, or has lost its WAL: walrow slot list shows it",
+        "42704": "create the physical slot: create_slot=True, or --create-slot",
+        "55006": _USED,
+        "42501": _REPLICATION,
+        "08P01": "it is a bug of walrow or of the server: report it",
+    },
+    Command.BACKUP: {
+        "55000": "wal_level must be at least replica; if the server lacks WAL summaries since the"
+        " parent of an incremental backup, take a full one",
+        "42501": f"{_REPLICATION}; or the server cannot read one of its files, which the message names",
+        "58P01": "if it is WAL that was removed: raise max_slot_wal_keep_size, or take the WAL with"
+        " walrow backup wal",
+        "58030": _LOG,
+        "XX001": "a file on the server is damaged: its log names the pages; verify_checksums=False,"
+        " or --no-verify-checksums, takes a backup of it anyway",
+    },
+    Command.PUBLICATION: {
+        "42501": "the role must own the tables, and may CREATE in the database; all tables need a"
+        " superuser",
+        "42704": 'create it: CREATE PUBLICATION "{publication}" FOR TABLE ...',
+        "42710": "drop it first, or use another name",
+    },
+    Command.COPY: {
+        "42501": "the role needs SELECT on the tables; if they have policies, it must own them or"
+        " have BYPASSRLS",
+    },
 }
