@@ -156,8 +156,7 @@ def test_a_table_that_is_locked_at_each_attempt_is_left_out(
 ) -> None:
     """The slot waits for locks that others have before."""
     monkeypatch.setattr("walrow._receive.load._RETRY_SECONDS", 0.1)
-    shortly = "SET lock_timeout = '200ms'"
-    monkeypatch.setattr("walrow._receive.loading._LOCK_TIMEOUT", shortly)
+    monkeypatch.setattr("walrow._receive.loading._LOCK_TIMEOUT", "200ms")
     lock, processes = copying.lock, []
 
     def locked(*arguments: Any) -> None:

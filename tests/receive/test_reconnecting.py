@@ -10,7 +10,8 @@ import pytest
 
 from walrow import Error, Lsn
 from walrow._postgres.commands import IdentifySystem
-from walrow._postgres.failures import INTERNAL_ERROR, stream_error
+from walrow._postgres.failures import INTERNAL_ERROR
+from walrow._postgres.server_errors import stream_error
 from walrow._receive import events
 from walrow._receive.attempts import Attempt, Attempts, Streaming
 from walrow._receive.link import Link

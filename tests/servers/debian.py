@@ -1,4 +1,4 @@
-"""PostgreSQL 19rc1, from Debian's packages, until Maven Central has version 19.
+"""Programs from Debian's packages: PostgreSQL 19rc1, until Maven Central has version 19, and PgBouncer.
 
 The packages are fetched from the mirror that apt is set to, compared with the SHA-256 of its index,
 and unpacked with the C library that they need: no root, nothing installed. They stay in
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import urllib.request
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from servers.cache import cache_of_servers, fits
@@ -34,34 +35,51 @@ def debian_programs(major: int) -> Path:
             f"no server of version {major} in Debian's packages, only: {list(VERSIONS)}"
         )
         raise ServerError(msg)
+    wanted = {VERSIONS[major]: _SERVER.format(major), "sid": _LIBRARIES}
+    programs = Path("usr/lib/postgresql", str(major), "bin")
+
+    def make_scripts(root: Path) -> None:
+        _make_scripts(root, root / programs)
+
+    return unpacked(f"debian-{major}", wanted, make_scripts) / programs
+
+
+def unpacked(
+    name: str,
+    wanted: Mapping[str, str],
+    change: Callable[[Path], object] = lambda _: None,
+) -> Path:
+    """Returns the directory of packages, by their suite; unpacks them the first time.
+
+    Raises:
+        ServerError: They cannot be fetched.
+    """
     if not fits() or shutil.which("dpkg-deb") is None:
         msg = "Debian's packages are unpacked on Linux on x86-64 only, with dpkg-deb"
         raise ServerError(msg)
     cache = cache_of_servers()
-    target = cache / f"debian-{major}"
-    programs = Path("usr/lib/postgresql", str(major), "bin")
+    target = cache / name
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=cache) as place:
             root = Path(place, "root")
             try:
-                _unpack(major, root)
+                _unpack(wanted, root)
             except (OSError, subprocess.SubprocessError, KeyError) as error:
-                msg = f"PostgreSQL {major} cannot be fetched from Debian's mirror: {error}"
+                msg = f"{name} cannot be fetched from Debian's mirror: {error}"
                 raise ServerError(msg) from error
-            _make_scripts(root, root / programs)
+            change(root)
             try:
                 root.rename(target)
             except OSError:
                 # Another process was faster.
                 if not target.exists():
                     raise
-    return target / programs
+    return target
 
 
-def _unpack(major: int, root: Path) -> None:
+def _unpack(wanted: Mapping[str, str], root: Path) -> None:
     root.mkdir()
     mirror = _mirror()
-    wanted = {VERSIONS[major]: _SERVER.format(major), "sid": _LIBRARIES}
     for suite, names in wanted.items():
         index = _index(mirror, suite)
         for name in names.split():

@@ -84,7 +84,7 @@ class EmbeddedServer:
             message = f"{unmarked} starts a server: mark it with pytest.mark.live"
             raise ServerError(message)
         self.major = major
-        self._account = _unprivileged_account()
+        self._account = unprivileged_account()
         self._process: subprocess.Popen[bytes] | None = None
         installed = programs or wheel_programs(major)
         # Always /tmp: a socket's path may have about 100 bytes, TMPDIR can be longer.
@@ -316,7 +316,7 @@ class Standby(EmbeddedServer):
         self._configure(work_mem, settings)
 
 
-class _Account(TypedDict):
+class Account(TypedDict):
     user: int
     group: int
 
@@ -327,7 +327,7 @@ class _Identity(TypedDict, total=False):
     extra_groups: list[str | int]
 
 
-def _unprivileged_account() -> _Account | None:
+def unprivileged_account() -> Account | None:
     """The user as whom the server must run; None if it can run as the caller."""
     if os.geteuid() != 0:
         return None

@@ -346,7 +346,8 @@ class _Leftovers:
 
     def _drop(self, publication: str) -> None:
         try:
-            with connect_for_sql({**self._given, "connect_timeout": 2}) as conn:
+            given = {**self._given, "connect_timeout": 2}
+            with connect_for_sql(given, lock_timeout="2s") as conn:
                 drop_if_exists(conn, publication)
         except ReplicationError:
             # `check` and `explain` say so.

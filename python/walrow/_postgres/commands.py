@@ -10,6 +10,7 @@ import psycopg
 
 from walrow import _core
 from walrow._lsn import Lsn
+from walrow._postgres.hints import Command
 from walrow._postgres.running import (
     check_database,
     check_replication,
@@ -126,7 +127,8 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
         OptionError: The connection cannot be used.
     """
     command = "IDENTIFY_SYSTEM" if is_replication(conn) else _IDENTIFY_SQL
-    cells = row_of(run(conn, command, "cannot identify the system"))
+    failed = "cannot identify the system"
+    cells = row_of(run(conn, command, failed, Command.IDENTIFY))
     identifier, timeline, lsn, database = _core.parse_identify_system(cells)
     name = None if database is None else text_of(conn, database)
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
@@ -163,7 +165,7 @@ def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHi
         return TimelineHistory("00000001.history", b"", ())
     command = _core.timeline_history_command(timeline)
     failed = f"cannot read the history of timeline {timeline}"
-    cells = row_of(run(conn, command, failed))
+    cells = row_of(run(conn, command, failed, Command.TIMELINE_HISTORY))
     filename, content, rows = _core.parse_timeline_history(cells)
     return TimelineHistory(
         text_of(conn, filename),
@@ -238,7 +240,9 @@ def create_slot(
     undo = _drop_text(conn, name)
     with contextlib.closing(Observer(conn)) as observer:
         tick = None if waiting is None else _reporter(observer, waiting)
-        result = run(conn, command, failed, slot=name, tick=tick, undo=undo)
+        result = run(
+            conn, command, failed, Command.CREATE_SLOT, slot=name, tick=tick, undo=undo
+        )
     return _created(conn, row_of(result))
 
 
@@ -274,7 +278,8 @@ def create_physical_slot(
     if not is_replication(conn):
         command = _create_physical_sql(name, reserve_wal, temporary)
     failed = f'cannot create slot "{name}"'
-    result = run(conn, command, failed, slot=name, undo=_drop_text(conn, name))
+    undo = _drop_text(conn, name)
+    result = run(conn, command, failed, Command.CREATE_SLOT, slot=name, undo=undo)
     return _created(conn, row_of(result))
 
 
@@ -296,7 +301,9 @@ def read_slot(conn: psycopg.Connection[Any], name: str) -> PhysicalSlot | None:
     check_slot_name(name)
     command = _core.read_slot_command(major_version(conn), name)
     failed = f'cannot read slot "{name}"'
-    found = _core.parse_read_slot(row_of(run(conn, command, failed, slot=name)))
+    found = _core.parse_read_slot(
+        row_of(run(conn, command, failed, Command.READ_SLOT, slot=name))
+    )
     if found is None:
         return None
     lsn, timeline = found
@@ -346,7 +353,7 @@ def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -
         check_replication(conn, "wait=True")
     check_slot_name(name)
     command = _drop_text(conn, name, wait=wait)
-    run(conn, command, f'cannot drop slot "{name}"', slot=name)
+    run(conn, command, f'cannot drop slot "{name}"', Command.DROP_SLOT, slot=name)
 
 
 def alter_slot(
@@ -379,7 +386,7 @@ def alter_slot(
     command = _core.alter_slot_command(
         major_version(conn), name, failover=failover, two_phase=two_phase
     )
-    run(conn, command, f'cannot change slot "{name}"', slot=name)
+    run(conn, command, f'cannot change slot "{name}"', Command.ALTER_SLOT, slot=name)
 
 
 def start_replication_command(

@@ -7,21 +7,22 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from walrow._postgres import open_connections
+from walrow._postgres.failures import Cause, OfPooler, OfServer, Verdict, judge
+from walrow._postgres.hints import POOLER, Command, hint_for
 from walrow._postgres.server_errors import replication_error
-from walrow._postgres.session import check_settings, options
+from walrow._postgres.session import is_same, settings
 from walrow.errors import (
     ConnectionLostError,
+    Error,
     OptionError,
     ReplicationError,
     SettingError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator, Mapping
 
     import psycopg
-
-    from walrow._postgres.open_connections import OpenConnections
 
 
 def parameters_of(conninfo: Any = "", **parameters: Any) -> dict[str, Any]:
@@ -83,42 +84,35 @@ def connect(
     parameters: dict[str, Any],
     *,
     server_encoding: str | None = None,
-    replication: bool = True,
+    replication: str | None = "database",
+    **others: str,
 ) -> psycopg.Connection[Any]:
-    """Opens a connection with the value formats of a stream, and checks its settings.
+    """Opens a connection in autocommit mode, for replication or, with None, for SQL.
 
-    The pinned settings follow the user's own `options`, so they win. A replication connection has
-    no timeout of the server's settings. The server reports the encoding, if it is not given, which
+    The settings that walrow pins, and `others`, follow the user's own `options`, so they win. They are
+    read back: a pooler may leave them out. The server reports the encoding, if it is not given, which
     takes a second connection to a SQL_ASCII database.
     """
-    word = "database" if replication else None
-    conn = _open(parameters, server_encoding or "UTF8", replication=word)
+    encoded = settings(server_encoding=server_encoding or "UTF8")
+    wanted = {**encoded, **_PINNED, **others}
+    try:
+        conn = _checked(parameters, wanted, replication=replication)
+    except (ReplicationError, SettingError) as error:
+        if replication is not None or getattr(error, "hint", POOLER) != POOLER:
+            raise
+        # PgBouncer passes on the options of a replication connection only, which also takes SQL, but
+        # no bound parameters.
+        try:
+            conn = _checked(parameters, wanted, replication="database")
+        except Error:
+            raise error from None
+        conn.cursor_factory = psycopg_or_refuse().ClientCursor
     found = conn.pgconn.parameter_status(b"server_encoding")
     if server_encoding is None and found == b"SQL_ASCII":
         conn.close()
-        conn = _open(parameters, found.decode(), replication=word)
-    with closed_after_error(conn, "cannot check the settings of the session"):
-        try:
-            check_settings(conn)
-        except SettingError as error:
-            raise _overridden(error) from None
-        if replication:
-            without_timeouts(conn)
+        wanted["client_encoding"] = "SQL_ASCII"
+        conn = _checked(parameters, wanted, replication=replication)
     return conn
-
-
-def connect_physical(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
-    """Opens a connection for physical replication, which has no database."""
-    return _open(parameters, "UTF8", replication="true")
-
-
-def without_timeouts(conn: psycopg.Connection[Any]) -> None:
-    """Turns off the timeouts that would end a replication connection which works or waits.
-
-    A walsender decodes inside a transaction, waits for the locks of transactions while it
-    creates a slot, and is idle in a transaction while a load uses its snapshot.
-    """
-    conn.execute(_WITHOUT_TIMEOUTS)
 
 
 @contextlib.contextmanager
@@ -129,17 +123,19 @@ def closed_after_error(conn: psycopg.Connection[Any], failed: str) -> Iterator[N
     except BaseException as error:
         conn.close()
         if isinstance(error, psycopg_or_refuse().Error):
-            raise replication_error(error, failed) from error
+            raise replication_error(error, failed, Command.QUERY) from error
         raise
 
 
 @contextlib.contextmanager
-def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[Any]]:
+def connect_for_sql(
+    parameters: dict[str, Any], **others: str
+) -> Iterator[psycopg.Connection[Any]]:
     """Opens an ordinary connection with autocommit, and closes it at the end.
 
     An error of a statement inside becomes a ReplicationError.
     """
-    conn = _open(parameters, "UTF8", replication=None)
+    conn = connect(parameters, server_encoding="UTF8", replication=None, **others)
     with closed_after_error(conn, "a query beside the stream failed"):
         yield conn
     conn.close()
@@ -148,92 +144,93 @@ def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[A
 def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connection[Any]:
     """Opens an ordinary connection with autocommit, which is to be kept for questions.
 
-    They wait neither long nor for locks. No timeout of the server ends it while it is idle. Its
-    `application_name` has the purpose.
+    They wait neither long nor for locks. Its `application_name` has the purpose.
     """
     name = _resolved(parameters).get("application_name") or "walrow"
     named = {**parameters, "application_name": f"{name} {purpose}"}
-    conn = _open(named, "UTF8", replication=None)
-    with closed_after_error(conn, "a query beside the stream failed"):
-        # A prepared statement would keep its plan from before a table was altered.
-        conn.prepare_threshold = None
-        conn.execute(_SHORT)
+    conn = connect(named, server_encoding="UTF8", replication=None, **_SHORT)
+    # A prepared statement would keep its plan from before a table was altered.
+    conn.prepare_threshold = None
     return conn
 
 
-def with_jit_off(given: str | None) -> str:
-    """A connection's `options`, so that the server compiles no query of walrow's.
-
-    They are about the catalog, whose sizes the planner misjudges: compiling takes seconds.
-    """
-    return " ".join(filter(None, [given, _JIT_OFF]))
-
-
-def options_with_jit_off(parameters: dict[str, Any]) -> str:
-    """The `options` of a connection as libpq finds them, extended by `with_jit_off`."""
-    return with_jit_off(_resolved(parameters).get("options"))
+def _checked(
+    given: dict[str, Any], wanted: Mapping[str, str], *, replication: str | None
+) -> psycopg.Connection[Any]:
+    conn = _open(given, wanted, replication=replication)
+    with closed_after_error(conn, "cannot check the settings of the session"):
+        _check(conn, wanted, has_sql=replication != "true")
+    return conn
 
 
 def _open(
-    given: dict[str, Any], encoding: str, *, replication: str | None
+    given: dict[str, Any], wanted: Mapping[str, str], *, replication: str | None
 ) -> psycopg.Connection[Any]:
     library = psycopg_or_refuse()
+    from walrow._postgres.attempting import Attempts
+
     resolved = _resolved(given)
-    pinned = " ".join(
-        filter(None, [resolved.get("options"), options(server_encoding=encoding)])
-    )
+    pinned = (f"-c {name}={value}" for name, value in wanted.items())
     chosen = {
         **{k: v for k, v in _NOTICES_DEAD_PEERS.items() if resolved.get(k) is None},
         "fallback_application_name": "walrow",
         **given,
         "replication": replication,
-        "options": with_jit_off(pinned),
+        "options": " ".join(filter(None, [resolved.get("options"), *pinned])),
     }
     owner = open_connections.current()
+    attempts = Attempts(owner)
     try:
-        conn: psycopg.Connection[Any] = _connection_class(owner).connect(
+        conn: psycopg.Connection[Any] = attempts.connection_class().connect(
             **chosen, autocommit=True
         )
     except library.Error as error:
-        # The error itself holds the password, in the connection that failed.
-        reason, sqlstate = " ".join(str(error).split()), error.sqlstate
+        # The error itself may hold the password, in the connection that failed.
+        reason = " ".join(str(error).split())
     else:
         if owner is not None:
             owner.opened(conn)
         return conn
     if owner is not None and owner.has_ended:
-        raise ConnectionLostError(_ENDED)
-    raise ReplicationError(reason, sqlstate=sqlstate)
+        raise ConnectionLostError(open_connections.ENDED)
+    hosts = str(given.get("host") or os.environ.get("PGHOST") or "").split(",")
+    raise _refusal(reason, attempts.cause(reason, hosts))
 
 
-def _connection_class(owner: OpenConnections | None) -> type[psycopg.Connection[Any]]:
-    """The class of psycopg, which gives up connecting when its owner has ended."""
-    library = psycopg_or_refuse()
-    if owner is None:
-        found: type[psycopg.Connection[Any]] = library.Connection
-        return found
-    of = owner
+def _refusal(reason: str, cause: Cause) -> ReplicationError:
+    match cause:
+        case OfServer(sqlstate):
+            hint = hint_for(Command.CONNECT, sqlstate)
+        case OfPooler(sqlstate):
+            hint = POOLER
+        case _:
+            is_lost = judge(cause) is Verdict.TEMPORARY
+            return (ConnectionLostError if is_lost else ReplicationError)(reason)
+    text = f"{reason}; {hint}" if hint else reason
+    return ReplicationError(text, sqlstate=sqlstate, hint=hint)
 
-    class Connection(library.Connection):  # type: ignore[misc, name-defined]
-        @classmethod
-        def _connect_gen(
-            cls, *arguments: Any, **options: Any
-        ) -> Generator[Any, Any, Any]:
-            # psycopg goes on with this at least ten times a second. If it gets another name, there
-            # is only one effect: a receiver that ends leaves a thread behind that still connects.
-            steps = super()._connect_gen(*arguments, **options)
-            ready = None
-            while True:
-                if of.has_ended:
-                    steps.close()
-                    raise library.OperationalError(_ENDED)
-                try:
-                    wanted = steps.send(ready)
-                except StopIteration as end:
-                    return end.value
-                ready = yield wanted
 
-    return Connection
+def _check(
+    conn: psycopg.Connection[Any], wanted: Mapping[str, str], *, has_sql: bool
+) -> None:
+    """Checks that the session has all settings that it was opened with."""
+    # Without a database, there is only SHOW: one stands for all.
+    names = [*wanted] if has_sql else ["search_path"]
+    cells = [f"pg_catalog.current_setting('{name}')" for name in names]
+    query = f"SELECT {', '.join([*cells, _TRANSACTION_TIMEOUT])}"
+    result = conn.execute((query if has_sql else "SHOW search_path").encode()).pgresult
+    found = (
+        [b""]
+        if result is None
+        else [result.get_value(0, it) for it in range(result.nfields)]
+    )
+    for name, cell in zip(names, found, strict=False):
+        value = (cell or b"").decode("utf-8", "replace")
+        if not is_same(name, value, wanted[name]):
+            raise _overridden(name, value, wanted[name])
+    # Not in `options`: a server refuses a connection with the name of a setting that it lacks.
+    if has_sql and found[-1] not in {None, b"0"}:
+        conn.execute("SELECT pg_catalog.set_config('transaction_timeout', '0', false)")
 
 
 def _resolved(given: dict[str, Any]) -> dict[str, str]:
@@ -255,21 +252,19 @@ def _resolved(given: dict[str, Any]) -> dict[str, str]:
         pgconn.finish()
 
 
-def _overridden(error: SettingError) -> SettingError:
-    name = error.setting or ""
+def _overridden(name: str, value: str, wanted: str) -> SettingError:
     variable = _VARIABLES.get(name)
-    if variable in os.environ:
+    if variable is not None and variable in os.environ:
         advice = f"unset the environment variable {variable}"
     elif name == "client_encoding":
         advice = "leave client_encoding out of the connection's parameters"
     else:
-        advice = "the server does not take it from the connection's options"
-    return SettingError(
-        f"{name} is '{error.value}' instead of '{error.wanted}': {advice}",
-        setting=error.setting,
-        value=error.value,
-        wanted=error.wanted,
-    )
+        advice = (
+            "the server did not get it from the connection's options; a connection pooler leaves them"
+            " out if ignore_startup_parameters lists options: connect to the server itself"
+        )
+    text = f"{name} is '{value}' instead of '{wanted}': {advice}"
+    return SettingError(text, setting=name, value=value, wanted=wanted)
 
 
 def psycopg_or_refuse() -> Any:
@@ -291,21 +286,22 @@ _VARIABLES = {
     "DateStyle": "PGDATESTYLE",
     "client_encoding": "PGCLIENTENCODING",
 }
-#: Not in `options`: a server refuses a connection with the name of a setting that it lacks.
-_WITHOUT_TIMEOUTS = """
-SELECT pg_catalog.set_config(name, '0', false)
-FROM pg_catalog.pg_settings
-WHERE name IN (
-    'idle_in_transaction_session_timeout', 'idle_session_timeout', 'lock_timeout',
-    'transaction_timeout'
-)
-"""
-#: The servers from 14 on have all of them.
-_SHORT = "SET statement_timeout = '30s'; SET lock_timeout = '2s'; SET idle_session_timeout = 0"
-_JIT_OFF = "-c jit=off"
+#: In the startup packet, as a connection of a pool may belong to another application afterwards. No
+#: timeout ends a connection that works or waits: a walsender decodes inside a transaction, waits for
+#: the locks of transactions while it creates a slot, and is idle while a load uses its snapshot.
+#: To compile a query of the catalog, whose sizes the planner misjudges, takes seconds.
+_PINNED = {
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "default_transaction_read_only": "off",
+    "jit": "off",
+}
+_SHORT = {"statement_timeout": "30s", "lock_timeout": "2s"}
+_TRANSACTION_TIMEOUT = "pg_catalog.current_setting('transaction_timeout', true)"
 #: The parameters that the messages of libpq and of the server contain.
 _IN_MESSAGES = ("host", "hostaddr", "port", "user", "dbname", "service")
-_ENDED = "the receiver has ended, and connects no more"
 #: The kernel then notices a peer that is gone, below the stream's own ping.
 _NOTICES_DEAD_PEERS = {
     "keepalives_idle": "30",

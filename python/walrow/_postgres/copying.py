@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors, pq
 
-from walrow._postgres.failures import INSUFFICIENT_PRIVILEGE, SERIALIZATION_FAILURE
+from walrow._postgres.failures import SERIALIZATION_FAILURE
+from walrow._postgres.hints import Command
 from walrow._postgres.published import PublishedTable
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._waiting import READ, Waiter
@@ -43,13 +44,13 @@ def lock(
         for conn in conns:
             conn.pgconn.send_query(command.encode())
     except psycopg.Error as error:
-        raise replication_error(error, failed) from error
+        raise replication_error(error, failed, Command.COPY) from error
     for conn in conns:
         with Waiter() as waiter:
             wait = _waits(conn.pgconn, waiter, lambda: False)
             refusal = _finish(conn.pgconn, failed, wait)
         if refusal is not None:
-            raise replication_error(refusal, failed, hint=_hint(refusal)) from None
+            raise replication_error(refusal, failed, Command.COPY) from None
 
 
 def altered(
@@ -80,7 +81,7 @@ def refusals(
         except psycopg.Error as error:
             if error.sqlstate is None:
                 raise
-            refusal = copy_error(error, f"cannot copy {name}", hint=_hint(error))
+            refusal = copy_error(error, f"cannot copy {name}")
             found[name] = refusal
             if was_busy(refusal):
                 # Others may be locked, too.
@@ -153,7 +154,7 @@ def copy(
         text = f"{failed}: the connection broke"
         raise ConnectionLostError(text) from error
     if (refusal := _finish(pgconn, failed, wait, result)) is not None:
-        raise copy_error(refusal, failed, hint=_hint(refusal)) from None
+        raise copy_error(refusal, failed) from None
 
 
 def _finish(
@@ -172,10 +173,6 @@ def _finish(
     if last.status == pq.ExecStatus.COMMAND_OK:
         return None
     return errors.error_from_result(last)
-
-
-def _hint(refusal: psycopg.Error) -> str | None:
-    return _READS_HINT if refusal.sqlstate == INSUFFICIENT_PRIVILEGE else None
 
 
 class Stopped(Exception):  # noqa: N818
@@ -226,8 +223,4 @@ def _drain(
 #: 128 MiB of 8 KiB pages: a few seconds for one connection.
 _PIECE_PAGES = 16_384
 _BLOCK_BYTES = 1 << 20
-_READS_HINT = (
-    "the role needs SELECT on the tables; if they have policies, it must own them or have"
-    " BYPASSRLS"
-)
 _POLL_SECONDS = 0.5

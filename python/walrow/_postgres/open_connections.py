@@ -89,6 +89,7 @@ def _break(conn: psycopg.Connection[Any]) -> None:
         other.shutdown(socket.SHUT_RDWR)
 
 
+ENDED = "the receiver has ended, and connects no more"
 _AGAIN_SECONDS = 0.3
 _CANCEL_SECONDS = 1.0
 _JOIN_SECONDS = 0.1

@@ -12,7 +12,6 @@ See START_REPLICATION PHYSICAL in "Streaming Replication Protocol" of PostgreSQL
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from psycopg.pq.abc import PGresult
 from walrow import _core
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import (
-    connect_physical,
+    connect,
     parameters_of,
 )
 from walrow._postgres.copy_both import (
@@ -32,7 +31,7 @@ from walrow._postgres.copy_both import (
     lost,
     now_of_postgres,
 )
-from walrow._postgres.failures import UNDEFINED_OBJECT
+from walrow._postgres.hints import Command
 from walrow._postgres.running import check_slot_name, row_of
 from walrow._postgres.server_errors import replication_error
 from walrow._results import Result, result
@@ -110,7 +109,7 @@ class PhysicalStream(CopyBoth):
             ReplicationError: The connection failed.
         """
         return cls.on(
-            connect_physical(parameters_of(conninfo, **parameters)),
+            connect(parameters_of(conninfo, **parameters), replication="true"),
             status_interval=status_interval,
             ping_interval=ping_interval,
             wakeup_fd=wakeup_fd,
@@ -334,28 +333,4 @@ class PhysicalStream(CopyBoth):
         return self._refused(errors.error_from_result(result))
 
     def _refused(self, error: psycopg.Error) -> ReplicationError:
-        hint = _HINTS.get(error.sqlstate or "")
-        if _OF_OTHER_HISTORY.search(error.diag.message_primary or ""):
-            hint = _OTHER_HISTORY
-        return replication_error(error, self._failed, slot=self._slot, hint=hint)
-
-
-#: These messages have no SQLSTATE of their own. They may be translated.
-_OF_OTHER_HISTORY = re.compile(
-    "is not in this server's history|is ahead of the WAL flush position"
-)
-_OTHER_HISTORY = (
-    "the directory has WAL that this server does not have, as after the promotion of a"
-    " standby that had received less: begin again with a new base backup and an empty"
-    " directory"
-)
-_REMOVED = (
-    "the server does not have this WAL any more, so there is a gap: begin again with a"
-    " new base backup and an empty directory; a slot keeps WAL until it is received"
-)
-_HINTS = {
-    "58P01": _REMOVED,
-    "55000": _REMOVED,
-    UNDEFINED_OBJECT: "create the physical slot: create_slot=True, or --create-slot",
-    "08P01": "it is a bug of walrow or of the server: report it",
-}
+        return replication_error(error, self._failed, Command.WAL, slot=self._slot)

@@ -32,8 +32,9 @@ from walrow._postgres.connecting import (
     parameters_of,
 )
 from walrow._postgres.copy_both import ASYNC, CopyBoth, lost
-from walrow._postgres.failures import UNDEFINED_OBJECT, stream_error
-from walrow._postgres.server_errors import replication_error
+from walrow._postgres.failures import UNDEFINED_OBJECT
+from walrow._postgres.hints import Command
+from walrow._postgres.server_errors import replication_error, stream_error
 from walrow._postgres.stream_options import stream_options
 from walrow.errors import OptionError
 
@@ -181,7 +182,7 @@ class ReplicationStream(CopyBoth):
             self.connection.execute(command.encode())
         except self._error as error:
             failed = f'cannot stream from slot "{slot}"'
-            raise replication_error(error, failed, slot=slot) from error
+            raise replication_error(error, failed, Command.START, slot=slot) from error
         self._begin_copy()
 
     def receive(self, timeout: float) -> bytes | None:

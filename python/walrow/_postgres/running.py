@@ -11,6 +11,7 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.pq.abc import PGresult
 
+from walrow._postgres.hints import Command
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.session import check_usable
 from walrow._waiting import READ, WRITE, Waiter
@@ -67,6 +68,7 @@ def run(
     conn: psycopg.Connection[Any],
     command: str,
     failed: str,
+    kind: Command,
     *,
     slot: str | None = None,
     publication: str | None = None,
@@ -86,13 +88,13 @@ def run(
             result = _wait(conn, tick, undo)
         except psycopg.Error as error:
             raise replication_error(
-                error, failed, slot=slot, publication=publication
+                error, failed, kind, slot=slot, publication=publication
             ) from error
     if result.status in {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}:
         return result
     refusal = errors.error_from_result(result, encoding)
     raise replication_error(
-        refusal, failed, slot=slot, publication=publication
+        refusal, failed, kind, slot=slot, publication=publication
     ) from refusal
 
 

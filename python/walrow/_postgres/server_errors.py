@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING
 
 from walrow._postgres.failures import (
     INSUFFICIENT_PRIVILEGE,
     LOCK_NOT_AVAILABLE,
-    OBJECT_IN_USE,
-    QUERY_CANCELED,
     SERIALIZATION_FAILURE,
     UNDEFINED_OBJECT,
 )
+from walrow._postgres.hints import Command, hint_for
+from walrow._postgres.known_bugs import known_bugs
 from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 def replication_error(
     error: psycopg.Error,
     failed: str,
+    command: Command,
     *,
     slot: str | None = None,
     publication: str | None = None,
@@ -32,17 +32,17 @@ def replication_error(
 
     Its text has the server's message, which is about the command and contains no rows.
     For a command that reads rows, use `copy_error`. Do not use it for errors of an
-    invalid connection string: psycopg's text shows a part of it. `hint` is the remedy if the
-    usual advice is wrong.
+    invalid connection string: psycopg's text shows a part of it. The server's own hint comes
+    first, then `hint`, then that of the command.
     """
     message = error.diag.message_primary or str(error) or type(error).__name__
     if error.diag.message_detail:
         message = f"{message} ({error.diag.message_detail})"
-    said = error.diag.message_hint
-    # Where the server has a hint, it knows which privilege is missing.
-    if hint is None and not (said and error.sqlstate == INSUFFICIENT_PRIVILEGE):
-        hint = _hint(error.sqlstate, slot, publication)
-    hint = hint or said
+    hint = (
+        error.diag.message_hint
+        or hint
+        or hint_for(command, error.sqlstate, slot=slot, publication=publication)
+    )
     # psycopg's own messages may have several lines.
     reason = " ".join(f"{failed}: {message}".split())
     return ReplicationError(
@@ -64,12 +64,35 @@ def copy_error(
     """
     sqlstate = error.sqlstate or ""
     if sqlstate in _WITHOUT_VALUES or sqlstate[:2] in _CLASSES_WITHOUT_VALUES:
-        return replication_error(error, failed, hint=hint)
+        return replication_error(error, failed, Command.COPY, hint=hint)
     name = _condition(sqlstate)
     code = f"SQLSTATE {sqlstate or 'unknown'}{f' ({name})' if name else ''}"
-    hint = hint or _COPY_HINT
+    hint = hint or hint_for(Command.COPY, sqlstate) or _COPY_HINT
     text = f"{failed}: {code}; {hint}"
     return ReplicationError(text, sqlstate=error.sqlstate, hint=hint)
+
+
+def stream_error(
+    sqlstate: str | None,
+    slot: str,
+    publications: tuple[str, ...],
+    version: int = 0,
+) -> ReplicationError:
+    """The error of a stream that the server ended.
+
+    The server's text may contain data, so it is left to the server's log.
+    """
+    hint = hint_for(Command.STREAM, sqlstate) or "the server's log says more"
+    for bug, text in known_bugs(version):
+        if bug.sqlstate is not None and bug.sqlstate == sqlstate:
+            hint = f"{hint}; or {text}"
+    reason = (
+        f'the server ended the stream of slot "{slot}", SQLSTATE {sqlstate}; {hint}'
+    )
+    names = ", ".join(publications) if sqlstate == UNDEFINED_OBJECT else None
+    return ReplicationError(
+        reason, sqlstate=sqlstate, slot=slot, publication=names, hint=hint
+    )
 
 
 def _condition(sqlstate: str) -> str | None:
@@ -84,43 +107,7 @@ def _condition(sqlstate: str) -> str | None:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", found.rstrip("_")).lower()
 
 
-def _hint(
-    sqlstate: str | None, slot: str | None, publication: str | None
-) -> str | None:
-    if sqlstate == INSUFFICIENT_PRIVILEGE and publication is not None:
-        return (
-            "the role must own the tables, and may CREATE in the database;"
-            " all tables need a superuser"
-        )
-    if sqlstate == UNDEFINED_OBJECT:
-        missing = []
-        if slot is not None:
-            missing.append(f"walrow slot create {shlex.quote(slot)}")
-        if publication is not None:
-            quoted = publication.replace('"', '""')
-            missing.append(f'CREATE PUBLICATION "{quoted}" FOR TABLE ...')
-        return f"create it: {' or '.join(missing)}" if missing else None
-    return _HINTS.get(sqlstate or "")
-
-
 _WITHOUT_VALUES = {INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE}
 #: Connections, resources, and interventions of an operator.
 _CLASSES_WITHOUT_VALUES = {"08", "53", "57"}
 _COPY_HINT = "it may be the publication's row filter, which fails on a row; the server's log says more"
-#: By SQLSTATE, for replication commands. Otherwise the server's own hint is the best one.
-_HINTS = {
-    "25001": "run it outside of a transaction: use a connection with autocommit=True",
-    INSUFFICIENT_PRIVILEGE: "the role needs the attribute REPLICATION: ALTER ROLE ... REPLICATION",
-    "42710": "drop it first, or use another name",
-    "53300": "stop another client, or raise max_wal_senders and max_connections",
-    "53400": (
-        "drop a slot that nobody uses (walrow slot list), or raise max_replication_slots"
-    ),
-    "55000": "walrow preflight finds the cause and says what to do",
-    OBJECT_IN_USE: "stop the client that uses it; walrow slot list shows its process",
-    QUERY_CANCELED: "it was canceled: run it again",
-    "57P01": "the server is shutting down: connect again later",
-    "57P02": "the server is restarting: connect again later",
-    "57P03": "the server is starting or stopping: connect again later",
-    "58P01": "the server has no such plugin: use pgoutput, or install it",
-}

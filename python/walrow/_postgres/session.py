@@ -122,12 +122,17 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
         (server_encoding,) = texts(conn, cursor.execute("SHOW server_encoding"))
         for name, wanted in settings(server_encoding=server_encoding).items():
             (value,) = texts(conn, cursor.execute(f"SHOW {name}"))
-            if value not in {wanted, *_SAME.get(name, ())}:
+            if not is_same(name, value, wanted):
                 text = (
                     f"{name} is '{value}' instead of '{wanted}':"
                     " connect with options=walrow.postgres.options()"
                 )
                 raise SettingError(text, setting=name, value=value, wanted=wanted)
+
+
+def is_same(name: str, value: str, wanted: str) -> bool:
+    """Whether SHOW writes a wanted value like this."""
+    return value in {wanted, *_SAME.get(name, ())}
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from walrow._core import parse_setting, show_command
+from walrow._postgres.hints import Command
 from walrow._postgres.running import row_of, run, text_of
 from walrow.errors import BackupError
 
@@ -28,7 +29,8 @@ def show(conn: psycopg.Connection[Any], setting: str) -> str:
         ReplicationError: There is no such setting, or the role may not see it.
         OptionError: The connection cannot be used.
     """
-    result = run(conn, show_command(setting), f'cannot show setting "{setting}"')
+    failed = f'cannot show setting "{setting}"'
+    result = run(conn, show_command(setting), failed, Command.QUERY)
     return text_of(conn, parse_setting(row_of(result)))
 
 

@@ -13,6 +13,7 @@ from walrow._postgres.failures import (
     QUERY_CANCELED,
     UNDEFINED_OBJECT,
 )
+from walrow._postgres.hints import Command
 from walrow._postgres.locks import PUBLISHING, locks_on
 from walrow._postgres.publications import ambiguous, resolve, spoken
 from walrow._postgres.running import run
@@ -26,9 +27,10 @@ def create_if_missing(
 ) -> None:
     """Creates a publication of tables on a separate connection, unless it exists."""
     chosen = list(tables)
-    with connect_for_sql({**parameters, "connect_timeout": 5}) as conn:
-        conn.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
-        conn.execute(f"SET statement_timeout = '{2 * _LOCK_SECONDS}s'".encode())
+    given = {**parameters, "connect_timeout": 5}
+    # SHOW writes 60s as 1min.
+    short, long = f"{_LOCK_SECONDS}s", f"{2 * _LOCK_SECONDS + 1}s"
+    with connect_for_sql(given, lock_timeout=short, statement_timeout=long) as conn:
         query = "SELECT FROM pg_publication WHERE pubname = %s"
         if conn.execute(query, [name]).fetchone() is not None:
             return
@@ -79,16 +81,17 @@ def create_publication_for(
         f"CREATE PUBLICATION {quoted} FOR TABLE {', '.join(chosen)}"
         " WITH (publish_via_partition_root)"
     )
-    run(conn, command, f'cannot create publication "{name}"', publication=name)
+    failed = f'cannot create publication "{name}"'
+    run(conn, command, failed, Command.PUBLICATION, publication=name)
 
 
 def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
     """Drops a publication, if it was created."""
-    conn.execute("SET lock_timeout = '2s'")
     (quoted,) = quote(conn, [name])
     command = f"DROP PUBLICATION {quoted}"
     try:
-        run(conn, command, f'cannot drop publication "{name}"', publication=name)
+        failed = f'cannot drop publication "{name}"'
+        run(conn, command, failed, Command.PUBLICATION, publication=name)
     except ReplicationError as error:
         if error.sqlstate != UNDEFINED_OBJECT:
             raise

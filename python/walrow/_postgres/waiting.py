@@ -7,10 +7,10 @@ from typing import Any
 
 import psycopg
 
-from walrow._postgres import open_connections
-from walrow._postgres.connecting import with_jit_off
+from walrow._postgres.connecting import connect
 from walrow._postgres.session import records
 from walrow._results import Result, result
+from walrow.errors import Error
 
 
 @result
@@ -97,13 +97,12 @@ class Observer:
         given = info.get_parameters()
         self._parameters: dict[str, Any] = {
             **given,
-            "options": with_jit_off(given.get("options")),
             # If there are several hosts, this is the connected host.
             "host": info.host,
             "hostaddr": info.hostaddr or None,
             "port": info.port,
             "password": info.password or None,
-            "replication": None,
+            "connect_timeout": _TIMEOUT,
         }
         self._pid = info.backend_pid
         self._conn: psycopg.Connection[Any] | None = None
@@ -112,13 +111,11 @@ class Observer:
         """Reads which transactions are open."""
         try:
             if self._conn is None:
-                self._conn = psycopg.connect(
-                    **self._parameters, autocommit=True, connect_timeout=_TIMEOUT
+                self._conn = connect(
+                    self._parameters, server_encoding="UTF8", replication=None
                 )
-                if (owner := open_connections.current()) is not None:
-                    owner.opened(self._conn)
             (found,) = records(self._conn, _TRANSACTIONS, {"waiting": self._pid})
-        except psycopg.Error:
+        except (Error, psycopg.Error):
             # There may be no connection left for it. The first one goes on waiting.
             return Waiting(seconds, None, standby=False)
         transactions = [

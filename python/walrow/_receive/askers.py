@@ -20,6 +20,7 @@ from psycopg import pq
 from walrow._core import Catalog
 from walrow._postgres.catalog import catalog_now
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
+from walrow._postgres.hints import Command
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._workers import Worker
@@ -82,7 +83,7 @@ class Asker:
             return self._ask(question)
         except psycopg.Error as error:
             failed = "a query beside the stream failed"
-            raise replication_error(error, failed) from error
+            raise replication_error(error, failed, Command.QUERY) from error
 
     def _ask(self, question: Callable[[psycopg.Connection[Any]], T]) -> T:
 
@@ -127,9 +128,10 @@ def read_catalog(
             return catalog_now(conn, ())
     except psycopg.Error as error:
         # The server's message may have a part of a name or a default.
-        describe = replication_error if error.sqlstate is None else copy_error
-        hint = "the server's log says more"
-        raise describe(error, "the catalog cannot be read", hint=hint) from error
+        hint, failed = "the server's log says more", "the catalog cannot be read"
+        if error.sqlstate is None:
+            raise replication_error(error, failed, Command.QUERY, hint=hint) from error
+        raise copy_error(error, failed, hint=hint) from error
 
 
 def first_catalog(

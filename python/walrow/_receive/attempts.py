@@ -9,8 +9,9 @@ from walrow._postgres.failures import (
     BUSY_SECONDS,
     INTERNAL_ERROR,
     OBJECT_IN_USE,
-    deserves_reconnect,
+    Verdict,
     pause_after,
+    verdict_of,
 )
 from walrow._receive.disk_states import is_refusal
 from walrow.errors import Error
@@ -42,6 +43,8 @@ class Attempts:
         self._longest = 0.0
         self._refused_since: float | None = None
         self._stuck_since: float | None = None
+        #: The SQLSTATE of the last failures that are permanent once they are enough.
+        self._alike: list[str | None] = []
 
     @property
     def is_late(self) -> bool:
@@ -61,7 +64,10 @@ class Attempts:
     ) -> Attempt | None:
         """The attempt after one that `lasted` for seconds. None if it would not fix the error."""
         if has_advanced and not is_refusal(error):
-            self._failed, self._stuck_since = 0, None
+            self._failed, self._stuck_since, self._alike = 0, None, []
+        if has_streamed and lasted > _STABLE_SECONDS:
+            # An idle connection lived long. The log need not have advanced.
+            self._failed = 0
         # The server refuses the same place of the stream again.
         if lasted > _STABLE_SECONDS + 2 * self._longest:
             self._refused_since = None
@@ -92,7 +98,11 @@ class Attempts:
             if now - since < self._give_up_after:
                 return "degraded"
         sqlstate = getattr(error, "sqlstate", None)
-        if deserves_reconnect(error) or sqlstate == INTERNAL_ERROR:
+        verdict = verdict_of(error)
+        is_doubtful = verdict is Verdict.DOUBTFUL and sqlstate != INTERNAL_ERROR
+        alike = [it for it in self._alike if it == sqlstate]
+        self._alike = [*alike, sqlstate] if is_doubtful else []
+        if verdict is not Verdict.PERMANENT and len(self._alike) < _ALIKE:
             since = now
             if sqlstate in {INTERNAL_ERROR, OBJECT_IN_USE}:
                 since = self._stuck_since = self._stuck_since or now
@@ -137,5 +147,7 @@ class Streaming:
         return self._until is None
 
 
+#: So many failures with one SQLSTATE in a row, which may be temporary, are permanent.
+_ALIKE = 3
 #: After this long, the next failure is the first one again.
 _STABLE_SECONDS = 30.0

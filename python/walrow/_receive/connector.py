@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -22,7 +23,8 @@ from walrow._postgres.commands import (
 )
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.ddl_trigger import TRIGGERS
-from walrow._postgres.failures import OBJECT_IN_USE
+from walrow._postgres.failures import OBJECT_IN_USE, UNDEFINED_OBJECT
+from walrow._postgres.hints import Command, hint_for
 from walrow._postgres.preflight import preflight
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
@@ -113,7 +115,9 @@ class Connector:
             return step(*arguments)
         except psycopg.Error as error:
             failed = "the stream cannot be prepared"
-            raise replication_error(error, failed, slot=self._slot) from error
+            raise replication_error(
+                error, failed, Command.QUERY, slot=self._slot
+            ) from error
 
     # The steps.
 
@@ -136,6 +140,9 @@ class Connector:
             except ReplicationError as error:
                 history = error
         row = conn.execute("SELECT pg_catalog.pg_is_in_recovery()").fetchone()
+        if number == 1:
+            query = sql.SQL(_END_ORPHANS)
+            conn.execute(query.format(prefix_of_loads(self._slot), self._slot))
         # A walsender accepts no bound parameters.
         found = conn.execute(sql.SQL(_SLOT).format(self._slot)).fetchone()
         slot = None
@@ -166,7 +173,12 @@ class Connector:
         """Drops and creates a slot, and creates a publication. Calls `began` before it, and after."""
         conn, server = self.stream.connection, self._server
         if Part.DROP in parts:
-            drop_slot(conn, self._slot, wait=True)
+            try:
+                drop_slot(conn, self._slot, wait=True)
+            except ReplicationError as error:
+                # A slot that was not ready yet ends with its connection.
+                if error.sqlstate != UNDEFINED_OBJECT:
+                    raise
         if Part.PUBLICATION in parts and server.tables is not None:
             self._heard(Heard())
             if len(server.publications) != 1:
@@ -174,6 +186,7 @@ class Connector:
                 raise OptionError(text)
             create_if_missing(server.asked, server.publications[0], server.tables)
             self._heard(Heard())
+        self._check_publications(conn)
         if Part.SLOT not in parts:
             return Made(number, None)
         began(None)
@@ -216,6 +229,19 @@ class Connector:
             ) from error
         return Started(number)
 
+    def _check_publications(self, conn: psycopg.Connection[Any]) -> None:
+        """Refuses missing publications before a slot is created, which would be left."""
+        for name in self._server.publications:
+            query = sql.SQL(_PUBLICATION).format(name)
+            if conn.execute(query).fetchone() is None:
+                hint = hint_for(Command.PUBLICATION, UNDEFINED_OBJECT, publication=name)
+                raise ReplicationError(
+                    f"there is no publication {name}; {hint}",
+                    sqlstate=UNDEFINED_OBJECT,
+                    publication=name,
+                    hint=hint,
+                )
+
     def waiting(self, waits: Waiting) -> None:
         """Says what the creation of the slot waits for."""
         self._heard(Heard(str(waits)))
@@ -245,6 +271,11 @@ class Connector:
                 )
         except ReplicationError as error:
             return error
+
+
+def prefix_of_loads(slot: str) -> str:
+    """How the temporary slots of the loads of a receiver begin."""
+    return f"walrow_load_{zlib.crc32(slot.encode()):08x}_"
 
 
 def slot_now(conn: psycopg.Connection[Any], slot: str) -> Lsn | None:
@@ -331,6 +362,19 @@ SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigi
     pg_catalog.current_setting('synchronous_standby_names') <> ''
 """
 _XID_STATUS = "SELECT pg_catalog.pg_xact_status('{}'::xid8)"
+# The walsender of a receiver that was killed may wait for transactions, and not notice. As long as
+# another receiver uses the slot, they may be its own.
+_END_ORPHANS = """
+SELECT pg_catalog.pg_terminate_backend(s.active_pid)
+FROM pg_catalog.pg_replication_slots s
+JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid AND a.usename = current_user
+WHERE s.temporary AND pg_catalog.starts_with(s.slot_name, {})
+    AND NOT EXISTS (
+        SELECT FROM pg_catalog.pg_replication_slots
+        WHERE slot_name = {} AND active_pid IS NOT NULL
+    )
+"""
+_PUBLICATION = "SELECT FROM pg_catalog.pg_publication WHERE pubname = {}"
 _END_OF_WAL = "SELECT pg_catalog.pg_current_wal_insert_lsn() - '0/0'"
 _SLOT = """
 SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,

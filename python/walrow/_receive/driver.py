@@ -10,7 +10,6 @@ stop, deadline ────┘                      └─► copies ─► Copi
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import secrets
 import time
@@ -36,7 +35,7 @@ from walrow._postgres.stream_options import is_streamed
 from walrow._receive import events, load
 from walrow._receive.askers import Asker, read_catalog
 from walrow._receive.completeness import Completeness
-from walrow._receive.connector import Connector, Server, slot_now
+from walrow._receive.connector import Connector, Server, prefix_of_loads, slot_now
 from walrow._receive.core import Core, Limits, Over
 from walrow._receive.disk_states import (
     Arrived,
@@ -387,7 +386,7 @@ class Driver:
                 if current is not None and isinstance(request, load.First):
                     self._make_first(current)
                 elif current is not None:
-                    slot = f"walrow_load_{os.getpid()}_{secrets.token_hex(4)}"
+                    slot = prefix_of_loads(self._slot) + secrets.token_hex(4)
                     current.make(slot, self._load_waits, longest_pause=_PAUSE_SECONDS)
             case load.StartCopies(number):
                 if current is not None:

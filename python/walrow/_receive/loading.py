@@ -33,6 +33,7 @@ from walrow._postgres.copying import (
     was_busy,
 )
 from walrow._postgres.failures import SERIALIZATION_FAILURE
+from walrow._postgres.hints import Command
 from walrow._postgres.locks import READING, locks_on
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.printed_names import printed_names
@@ -205,7 +206,7 @@ class TableLoad:
             self._do(partial(self._wait_for, error.waits))
         except psycopg.Error as error:
             failed = "a load cannot begin"
-            self._tell(self._busy(replication_error(error, failed)))
+            self._tell(self._busy(replication_error(error, failed, Command.COPY)))
         except BaseException as error:
             self._tell(self._busy(error))
 
@@ -292,17 +293,11 @@ class TableLoad:
         """Opens the connections that copy, and a connection that sees the current rows."""
         for _ in range(self._jobs + 1):
             self._check()
-            conn = connect(self._given, replication=False)
+            # Policies would leave rows out in silence: with this, they are an error.
+            pins = {"row_security": "off", "lock_timeout": _LOCK_TIMEOUT}
+            conn = connect(self._given, replication=None, **pins)
             self._connections.append(conn)
             self._waiting.append(conn)
-            # Policies would leave rows out in silence: with this, they are an error.
-            conn.execute("SET row_security = off")
-            conn.execute("SET statement_timeout = 0")
-            conn.execute("SET idle_in_transaction_session_timeout = 0")
-            conn.execute("SET idle_session_timeout = 0")
-            if conn.info.server_version >= _TRANSACTION_TIMEOUT:
-                conn.execute("SET transaction_timeout = 0")
-            conn.execute(_LOCK_TIMEOUT)
         conn = self._connections[-1]
         self._choose(conn)
         types = with_parts(it for table in self.tables for it in table.names)
@@ -445,8 +440,6 @@ class TableLoad:
         )
 
 
-#: The first version that has it.
-_TRANSACTION_TIMEOUT = 170_000
 _WAIT_SECONDS = 1.0
 _OPEN = """
 SELECT count(*) FROM pg_catalog.pg_locks
@@ -454,7 +447,7 @@ WHERE locktype = 'transactionid' AND granted AND mode = 'ExclusiveLock'
     AND transactionid::text::bigint = ANY (%s::bigint[])
 """
 _MOVED = "was altered, truncated, dropped or published while the load began"
-_LOCK_TIMEOUT = "SET lock_timeout = '2s'"
+_LOCK_TIMEOUT = "2s"
 _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint"
 
 

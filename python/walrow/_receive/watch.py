@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from walrow._postgres.commands import identify_system
-from walrow._postgres.connecting import closed_after_error, connect
+from walrow._postgres.connecting import connect
 from walrow._receive.askers import Asker
 from walrow._workers import answered
 from walrow.errors import Error
@@ -119,11 +119,7 @@ class TimelineWatch:
         return found[1] if found is not None and found[0] == self._process else None
 
     def _connect(self) -> psycopg.Connection[Any]:
-
-        conn = connect(self._given)
-        with closed_after_error(conn, "the timeline cannot be read"):
-            conn.execute("SET statement_timeout = '3s'")
-        return conn
+        return connect(self._given, statement_timeout="3s")
 
     def _ask(
         self, process: int, conn: psycopg.Connection[Any]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walrow._postgres.connecting import options_with_jit_off, parameters_of
+from walrow._postgres.connecting import connect, parameters_of, psycopg_or_refuse
+from walrow._postgres.hints import Command
 from walrow._postgres.server_errors import replication_error
 from walrow.cli.arguments import TEXT
 
@@ -37,19 +38,13 @@ def connected_for_replication(conninfo: str) -> Iterator[psycopg.Connection[Any]
 
 
 @contextlib.contextmanager
-def connected(conninfo: str, **parameters: Any) -> Iterator[psycopg.Connection[Any]]:
+def connected(
+    conninfo: str, replication: str | None = None
+) -> Iterator[psycopg.Connection[Any]]:
     """Connects in autocommit mode. Errors of psycopg become walrow's."""
-    given = parameters_of(conninfo, **parameters)
-    import psycopg
-
-    given = {"fallback_application_name": "walrow", **given}
-    given["options"] = options_with_jit_off(given)
-    try:
-        conn = psycopg.connect(**given, autocommit=True)
-    except psycopg.Error as error:
-        raise replication_error(error, "cannot connect") from error
-    with conn:
+    with connect(parameters_of(conninfo), replication=replication) as conn:
         try:
             yield conn
-        except psycopg.Error as error:
-            raise replication_error(error, "the server refused a query") from error
+        except psycopg_or_refuse().Error as error:
+            failed = "the server refused a query"
+            raise replication_error(error, failed, Command.QUERY) from error

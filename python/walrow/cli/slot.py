@@ -7,7 +7,6 @@ import contextlib
 import click
 
 from walrow import postgres
-from walrow._postgres.connecting import without_timeouts
 from walrow._postgres.slot_positions import has_other_positions
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT, Commands, as_json
@@ -92,7 +91,6 @@ def create(
     a few seconds. Ctrl-C cancels, and leaves no slot.
     """
     with connected(dsn, replication="database") as conn:
-        without_timeouts(conn)
         created = postgres.create_slot(
             conn,
             name,

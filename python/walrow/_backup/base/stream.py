@@ -28,6 +28,7 @@ from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.commands import create_physical_slot, identify_system
 from walrow._postgres.connecting import connect, parameters_of
+from walrow._postgres.hints import Command
 from walrow._postgres.running import encoding_of, major_version, row_of
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.show import wal_segment_size
@@ -404,11 +405,7 @@ class BackupStream:
         return result
 
     def _refused(self, refusal: psycopg.Error) -> ReplicationError:
-        sqlstate = refusal.sqlstate or ""
-        hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
-        if hint is None and sqlstate.startswith("58"):
-            hint = "the server's log says more"
-        return replication_error(refusal, f"{self._command} failed", hint=hint)
+        return replication_error(refusal, f"{self._command} failed", Command.BACKUP)
 
     def _send(self, command: str) -> None:
         self._command = command.partition(" ")[0]
@@ -465,17 +462,3 @@ _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5
 #: With the time to remove files, Ctrl-C ends within a second.
 _CANCEL_SECONDS = 0.5
-_HINTS = {
-    "55000": (
-        "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
-        " of an incremental backup, take a full one"
-    ),
-    "58P01": (
-        "if it is WAL that was removed: raise max_slot_wal_keep_size, or take the WAL with"
-        " walrow backup wal"
-    ),
-    "XX001": (
-        "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
-        " --no-verify-checksums, takes a backup of it anyway"
-    ),
-}
