@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -27,8 +28,17 @@ from walrow._log.marks import Why
 from walrow._log.needs import write_published
 from walrow._log.published import Published
 from walrow._log.requests import cancel_load, complete, pending, request
+from walrow._log.status_record import (
+    Idle,
+    Part,
+    StatusFile,
+    Stopped,
+    TargetFacts,
+    WaitingForPerson,
+)
 from walrow._lsn import Lsn
 from walrow._run import applier as applier_module
+from walrow._run import status as run_status
 from walrow._run.applier import Applier, Report
 from walrow._run.checking import check
 from walrow._run.engines import Tables, _refuse_gone
@@ -37,13 +47,12 @@ from walrow._run.records import (
     FOLDER,
     READER,
     TARGETS,
-    Failure,
     Recorded,
     RunFolder,
     forget_target,
     read_targets,
 )
-from walrow._run.status import status_of
+from walrow._run.status import Status
 from walrow.delta.snapshots import Place
 
 HEAD = """\
@@ -81,8 +90,37 @@ def applier_of(
         stop=threading.Event(),
         spark=no_spark,
         listener=said.append,
+        status=WrittenStatus(log.path, "apply"),
     )
     return made, said
+
+
+class WrittenStatus(StatusFile):
+    """A status record that is written at once. The last one for a log takes its place."""
+
+    of: ClassVar[dict[Path, WrittenStatus]] = {}
+
+    def __init__(self, log: Path, part: Part) -> None:
+        if (before := self.of.get(log)) is not None:
+            before._let_go()
+        super().__init__(log, part)
+        self.of[log] = self
+
+    def _wake_writer(self) -> None:
+        self._write(self._opened())
+
+
+def status_of(path: Path, *, is_running: bool = False) -> Status:
+    """The status of a log without a receiver, while its applier runs or after its end."""
+    applier = WrittenStatus.of.get(path)
+    if applier is None and is_running:
+        applier = WrittenStatus(path, "apply")
+    if applier is not None:
+        targets = () if applier.record is None else applier.record.targets
+        applier.post(Idle() if is_running else Stopped(None), 1, targets=targets)
+        if not is_running:
+            applier._let_go()
+    return run_status.status_of(path, allow_stopped=True)
 
 
 def round_of(made: Applier) -> dict[str, str | None]:
@@ -141,7 +179,7 @@ def test_tables_are_applied_and_recorded(log: WrittenTables) -> None:
     assert round_of(again) == {"sales.t1": None, "sales.t2": None}
     assert said == []
     found = status_of(log.path)
-    assert [(it.table, it.end, it.is_current) for it in found.targets] == [
+    assert [(it.table, it.end, it.has_all) for it in found.targets] == [
         ("sales.t1", end, True),
         ("sales.t2", end, True),
     ]
@@ -189,10 +227,17 @@ def test_an_error_of_an_earlier_process_is_over_when_its_table_is_right(
     log: WrittenTables,
 ) -> None:
     log.insert(1)
-    RunFolder(log.path).note(
-        "20001", Failure(about="sales.t1", place="delta:/x", text="the disk is full")
+    place = f"delta:{log.path.parent}/lake/t1"
+    failed = TargetFacts(
+        20001,
+        "sales.t1",
+        place,
+        problem="the disk is full",
+        since=dt.datetime.now(dt.UTC),
     )
-    assert status_of(log.path).reasons
+    WrittenStatus(log.path, "apply").post(Idle(), 1, targets=(failed,))
+    (reason,) = status_of(log.path).reasons
+    assert reason.startswith("sales.t1: the disk is full")
     made, _ = applier_of(log)
     round_of(made)
     assert status_of(log.path).reasons == ()
@@ -456,8 +501,7 @@ def test_a_load_that_may_not_be_needed_needs_a_person(log: WrittenTables) -> Non
     made, _ = applier_of(log)
     made.round()
     assert [it.tables for it in pending(log.path)] == [["sales.t1"]]
-    with RunFolder(log.path).locked():
-        (reason,) = status_of(log.path).reasons
+    (reason,) = status_of(log.path, is_running=True).reasons
     assert reason.startswith("sales.t2 needs a load")
 
 
@@ -466,17 +510,15 @@ def test_what_walrow_run_asks_for_needs_nobody(log: WrittenTables) -> None:
     log.mark(1)
     log.mark(2)
     # The log is new: what the applier will ask for is not known yet.
-    with RunFolder(log.path).locked():
-        assert status_of(log.path).reasons == ()
+    assert status_of(log.path, is_running=True).reasons == ()
     assert len(status_of(log.path).reasons) == 2
     made, _ = applier_of(log)
     made.round()
     assert cancel_load(log=log.path) == 1
-    with RunFolder(log.path).locked():
-        assert status_of(log.path).reasons == ()
-        # A load that was given up does.
-        complete(log.path, request(log.path, ["sales.t2"]), "it was given up")
-        (reason,) = status_of(log.path).reasons
+    assert status_of(log.path, is_running=True).reasons == ()
+    # A load that was given up does.
+    complete(log.path, request(log.path, ["sales.t2"]), "it was given up")
+    (reason,) = status_of(log.path, is_running=True).reasons
     assert reason == (
         "sales.t2 needs a load, because it is new; it was given up. Then: walrow load "
         f"{log.path} sales.t2"
@@ -484,8 +526,7 @@ def test_what_walrow_run_asks_for_needs_nobody(log: WrittenTables) -> None:
     # The file may change.
     made, _ = applier_of(log, TARGET + 'load = "ask"\n')
     made.round()
-    with RunFolder(log.path).locked():
-        assert len(status_of(log.path).reasons) == 2
+    assert len(status_of(log.path, is_running=True).reasons) == 2
 
 
 def test_the_first_rows_do_not_wait_for_the_whole_pause(
@@ -550,7 +591,6 @@ def test_the_record_of_targets_may_be_lost(log: WrittenTables) -> None:
 def test_one_at_a_time(log: WrittenTables) -> None:
     folder = RunFolder(log.path)
     with folder.locked():
-        assert status_of(log.path).is_running
         before = time.monotonic()
         with (
             pytest.raises(walrow.errors.LogError, match="stop it first") as caught,
@@ -561,21 +601,22 @@ def test_one_at_a_time(log: WrittenTables) -> None:
         assert time.monotonic() - before < 1
         with pytest.raises(walrow.errors.LogError, match="stop it first"):
             forget_target(log.path, "delta:/x")
-    assert not status_of(log.path).is_running
     mode = (log.path / FOLDER).stat().st_mode & 0o777
     assert mode == log.path.stat().st_mode & 0o777 & 0o770
 
 
 def test_status_says_what_ended_a_part(log: WrittenTables) -> None:
     log.insert(1)
-    RunFolder(log.path).note("receive", Failure(about="receive", text="refused"))
-    found = status_of(log.path)
-    # The writer of this test has the log open.
-    assert found.is_receiving
-    assert found.parts == {"receive": "refused"}
-    assert found.reasons == ()
-    log.writer.close()
-    assert status_of(log.path).reasons == ("receive has ended: refused",)
+    receiver = StatusFile(log.path, "receive")
+    receiver.post(WaitingForPerson("refused"), 1)
+    receiver.close()
+    (reason,) = status_of(log.path).reasons
+    assert reason.startswith("receive has ended: refused (at 20")
+    # Without targets, nobody says that something must run.
+    receiver = StatusFile(log.path, "receive")
+    receiver.post(Stopped(None), 1)
+    receiver.close()
+    assert run_status.status_of(log.path).reasons == ()
 
 
 def test_another_log_in_the_same_place(log: WrittenTables) -> None:
@@ -623,16 +664,24 @@ def test_the_commands(
     else:
         assert said[-1] == "walrow: tables that are current: 1 of 2"
         assert said[-2].startswith("walrow: sales.t2 is not current: ")
-    code, said = call("status", str(log.path))
+    code, said = call("status", str(log.path), "--allow-stopped")
     assert code == 1
     if as_json:
         assert len(json.loads("".join(said))["reasons"]) == 1
     else:
-        assert said[0] == "receiver: runs"
+        assert said[0] == "receiver: does not run"
         assert said[-1].startswith("to do: sales.t2: ")
     shutil.rmtree(log.path.parent / "lake" / "t2")
     assert call("apply", "--config", "shop.toml", "--once")[0] == 0
-    assert call("status", str(log.path))[0] == 0
+    assert call("status", str(log.path), "--allow-stopped")[0] == 0
+    # Its targets are configured, and nothing keeps them current.
+    code, said = call("status", str(log.path))
+    assert code == 1
+    if not as_json:
+        assert said[-2] == "to do: no receiver runs, and a target is configured"
+        assert said[-1].startswith(
+            "to do: no applier runs, and a target is configured: "
+        )
 
 
 @pytest.mark.parametrize(

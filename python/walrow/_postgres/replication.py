@@ -123,6 +123,11 @@ class ReplicationStream(CopyBoth):
         """The database's encoding, for `walrow.postgres.settings`."""
         return (self._pgconn.parameter_status(b"server_encoding") or b"").decode()
 
+    @property
+    def received(self) -> Lsn:
+        """The LSN up to which the server has sent its WAL."""
+        return Lsn(self._positions()[0])
+
     def start(
         self,
         slot: str,

@@ -120,8 +120,8 @@ class Core:
         self._last_look = LastLook.DUE
         #: The last position that was confirmed over this connection.
         self._confirmed = Lsn(0)
-        #: When the server was asked last for its position.
-        self._asked = -math.inf
+        #: When the server was asked last for its position, and heard last.
+        self._asked = self._heard = -math.inf
 
     # The facts for the driver.
 
@@ -184,6 +184,11 @@ class Core:
         return self._seen.durable if self.disk is None else self.disk.durable
 
     @property
+    def heard(self) -> float:
+        """When the server was heard last. While a log is being opened, it is not asked."""
+        return self._now if isinstance(self.link.state, Opening) else self._heard
+
+    @property
     def counts(self) -> Counts:
         """Counts of the landed changes."""
         return self._counts if self.disk is None else self.disk.counts
@@ -228,6 +233,8 @@ class Core:
     def on(self, event: events.Event, now: float) -> list[events.Action]:
         """Notes an event. Returns the actions that are due."""
         self._now = now
+        if isinstance(event, _ANSWERS):
+            self._heard = now
         actions = self._note(event, now)
         if self.disk is not None:
             actions += self.disk.advance(now)
@@ -473,9 +480,11 @@ class Core:
             or self._last_look is LastLook.DONE
             or (self.disk is not None and not self.disk.is_compared)
         )
-        return (
-            self._asked + _ASK_SECONDS if is_waiting and self.is_streaming else math.inf
-        )
+        if not self.is_streaming:
+            return math.inf
+        if is_waiting:
+            return self._asked + _ASK_SECONDS
+        return max(self._asked, self._heard) + _SILENT_SECONDS
 
     def _confirm(self, now: float) -> list[events.Action]:
         disk = self.disk
@@ -644,6 +653,7 @@ class Core:
         return []
 
 
+_ANSWERS = (Arrived, *events.ANSWERS)
 _STILL_WRITING = (
     "the disk has not finished a write of the attempt before: waiting for it"
 )
@@ -653,6 +663,8 @@ _FINISH_SECONDS = 0.6
 #: For each wait after a stop that comes later.
 _LEAST_SECONDS = 0.1
 _ASK_SECONDS = 1.0
+#: A server that is silent for so long is asked for a keepalive.
+_SILENT_SECONDS = 20.0
 #: Another process may use the slot, and does not have to let go of it.
 _DROP_SECONDS = 30.0
 #: The last questions have their own limits at the server.

@@ -93,6 +93,8 @@ class Disk:
         self.state: State = Idle()
         self.durable, self.last, self.asked = log.position, log.last, log.asked
         self._confirmable = Lsn(0)
+        #: The LSN up to which readers see everything. None before it is known.
+        self.visible = None if log.has_changes else log.position
         self.failure: BaseException | None = None
         #: For how many seconds the file system has refused an order.
         self._refused_for = 0.0
@@ -407,6 +409,8 @@ class Disk:
             is_over = isinstance(trouble.order, (type(order), EndLoad))
             self.state = Idle() if is_over else Stuck(trouble, now)
         self._log = log
+        if self.load is None and not log.has_changes:
+            self.visible = log.position
         self._progress.did(order, log, now)
         match order:
             case NewSession():

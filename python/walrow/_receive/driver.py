@@ -29,7 +29,6 @@ from walrow._log.stopped import refuse_stopped, stop, way_out
 from walrow._postgres.commands import CreatedSlot, drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.copying import was_busy
-from walrow._postgres.failures import deserves_reconnect
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.stream_options import is_streamed
 from walrow._receive import events, load
@@ -41,7 +40,6 @@ from walrow._receive.disk_states import (
     Arrived,
     CatalogRead,
     ReadCatalog,
-    is_refusal,
 )
 from walrow._receive.events import Action, Event
 from walrow._receive.goal import Goal
@@ -50,7 +48,7 @@ from walrow._receive.link_states import Want, Wishes
 from walrow._receive.loading import TableLoad
 from walrow._receive.log_thread import LogThread
 from walrow._receive.options import ReceiveOptions
-from walrow._receive.reports import Reports, Seen
+from walrow._receive.reports import Publisher, Reports, Seen, may_pass
 from walrow._receive.status import PendingLoad, Received, State
 from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
@@ -100,7 +98,7 @@ class Driver:
             Link(wishes, limits.give_up_after, limits.start_within, now),
             load.LoadDecisions(
                 load_requests.LoadRequest("", None),
-                _may_pass,
+                may_pass,
                 was_busy,
             ),
             limits,
@@ -126,9 +124,9 @@ class Driver:
         if options.retain is not None or segment_size is not None:
             keeper = Keeper(self._log, options.retain, segment_size)
         self._upkeep = Upkeep(keeper, Worker("walrow-upkeep"))
-        self._reports = Reports(
-            options.status, Watch(self._asker, self._slot), _REPORT_SECONDS
-        )
+        watch = Watch(self._asker, self._slot)
+        self._publisher = Publisher(self._log, watch)
+        self._reports = Reports(options.status, watch, self._publisher, _REPORT_SECONDS)
         self._goal = Goal(given, self._server.publications, self._asker)
         self._timeline_watch = TimelineWatch(given, self._slot, self._waiter.wake)
         self._completeness = Completeness(
@@ -144,12 +142,17 @@ class Driver:
 
     def run(self) -> Received:
         """Receives until it is stopped. Leaves no thread and no connection."""
+        failure: BaseException | None = None
         with self._connections.collecting(), self._woken_by_stop():
             try:
                 refuse_stopped(self._log, self._slot)
                 self._run()
                 return self._received()
+            except BaseException as error:
+                failure = error
+                raise
             finally:
+                self._publisher.end(failure)
                 self._upkeep.finish(self._is_stopped)
                 self._stop_copies()
                 if self._connector is not None:
@@ -243,6 +246,12 @@ class Driver:
             if core.disk is not None and core.disk.is_compared:
                 times = core.disk.definitions.times
                 self._completeness.look(core.disk.ends, times)
+        connector = self._connector if core.is_streaming else None
+        self._publisher.turn(
+            core,
+            None if connector is None else connector.stream,
+            () if self._load is None else tuple(it.name for it in self._load.tables),
+        )
         if core.word is not None:
             self._report(*core.word)
 
@@ -330,6 +339,8 @@ class Driver:
             case events.LookLast() | events.AskLast():
                 self._ask_last(action)
             case events.Say(word, note):
+                if note is not None and word != "stopping":
+                    self._publisher.fail(self._core, word, note)
                 self._report(word, note, now=True)
             case ReadCatalog():
                 self._answer(self._read_catalog(), CatalogRead, CatalogRead)
@@ -538,10 +549,6 @@ class Driver:
         is_end_known = not core.link.has_other_positions
         seen = Seen(core.durable, core.counts, progress, trouble, is_end_known)
         self._reports.report(word, seen, note, now=now)
-
-
-def _may_pass(failure: BaseException) -> bool:
-    return deserves_reconnect(failure) or is_refusal(failure) or was_busy(failure)
 
 
 def _judged(error: BaseException) -> events.Judged:

@@ -146,6 +146,9 @@ class TriggerSeen:
     is_there: bool
 
 
+#: The server has said something.
+ANSWERS = (Linked, Found, Made, Checked, Started, Heard)
+
 LinkEvent = (
     Linked
     | LogOpened

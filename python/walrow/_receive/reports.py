@@ -1,4 +1,4 @@
-"""Tells a caller about once a second how a receiver is doing."""
+"""Tells a caller how a receiver is doing, about once a second, and publishes its status record."""
 
 from __future__ import annotations
 
@@ -7,12 +7,37 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._log.status_record import (
+    CatchingUp,
+    Cause,
+    Connecting,
+    Degraded,
+    Phase,
+    ReceiverFacts,
+    Record,
+    Snapshotting,
+    StatusFile,
+    Stopped,
+    Streaming,
+    WaitingForPerson,
+    text_of,
+)
 from walrow._lsn import Lsn
+from walrow._postgres.copying import was_busy
+from walrow._postgres.failures import deserves_reconnect
+from walrow._receive import load
+from walrow._receive.core import Core, Running
+from walrow._receive.disk_states import is_refusal
 from walrow._receive.orders import Counts
 from walrow._receive.status import LoadProgress, State, Status
 from walrow._receive.watch import Watch
+
+if TYPE_CHECKING:
+    from walrow._postgres.replication import ReplicationStream
 
 
 class Seen(NamedTuple):
@@ -32,9 +57,14 @@ class Reports:
     """The reports of a receiver, and its messages for people."""
 
     def __init__(
-        self, status: Callable[[Status], None] | None, watch: Watch, seconds: float
+        self,
+        status: Callable[[Status], None] | None,
+        watch: Watch,
+        publisher: Publisher,
+        seconds: float,
     ) -> None:
         """Stores the arguments: `status` is called with each report, after so many `seconds`."""
+        self._publisher = publisher
         self._status = status
         self._watch = watch
         self._seconds = seconds
@@ -86,8 +116,127 @@ class Reports:
                     kept,
                     seen.load,
                     note or seen.trouble,
+                    self._publisher.record,
                 )
             )
+
+
+class Failure(NamedTuple):
+    """Why a receiver has no stream, and where its log ended then."""
+
+    cause: Cause
+    text: str
+    durable: Lsn
+    time: dt.datetime
+
+
+class Publisher:
+    """Publishes the status record of a receiver: at each change, and once a second."""
+
+    def __init__(self, log: Path, watch: Watch) -> None:
+        """Publishes nothing yet."""
+        self._file = StatusFile(log, "receive")
+        self._watch = watch
+        self._due = 0.0
+        self._published: Phase | None = None
+        self._turns = self._streams = 0
+        self._connection = 0
+        self._streams_since = -math.inf
+        #: The last failure, and the failure that is not over.
+        self._last: Failure | None = None
+        self._failure: Failure | None = None
+        before = self._file.before
+        if before is not None and (text := before.error) is not None:
+            # Until a stream shows that it is over.
+            self._failure = Failure(Cause.SERVER, text, Lsn(0), before.time)
+        self._facts = ReceiverFacts()
+
+    @property
+    def record(self) -> Record | None:
+        """The record that was published last."""
+        return self._file.record
+
+    def fail(self, core: Core, word: State, text: str) -> None:
+        """Learns why there is no stream."""
+        cause = Cause.DISK if word == "degraded" else Cause.SERVER
+        now = dt.datetime.now(dt.UTC)
+        self._last = self._failure = Failure(cause, text, core.durable, now)
+
+    def turn(
+        self, core: Core, stream: ReplicationStream | None, loading: tuple[str, ...]
+    ) -> None:
+        """Publishes how the receiver is, if it is time or has changed."""
+        self._turns += 1
+        now = time.monotonic()
+        if core.is_streaming and core.link.number != self._connection:
+            self._connection, self._streams_since = core.link.number, now
+            self._streams += 1
+        has_moved = self._failure is not None and core.durable > self._failure.durable
+        if core.is_streaming and (
+            has_moved or now - self._streams_since > _STABLE_SECONDS
+        ):
+            self._failure = None
+        end = Lsn(0) if stream is None else stream.server_lsn
+        if core.is_streaming and not core.link.has_other_positions:
+            end = max(end, Lsn(self._watch.look()[0] or 0))
+        lag = end - core.durable if core.durable else 0
+        phase = self._published or Connecting()
+        if isinstance(core.phase, Running):
+            phase = phase_of(core, lag, loading, self._failure)
+        if phase == self._published and now < self._due:
+            return
+        self._due, self._published = now + _PUBLISH_SECONDS, phase
+        disk, last = core.disk, self._last
+        ago = now - core.heard
+        facts = ReceiverFacts(
+            server=end or None,
+            received=None if stream is None else stream.received,
+            durable=core.durable or None,
+            visible=None if disk is None else disk.visible,
+            heard=None
+            if ago == math.inf
+            else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=ago),
+            reconnects=max(0, self._streams - 1),
+            error=None if last is None else last.text,
+            failed=None if last is None else last.time,
+        )
+        self._facts = facts
+        self._file.post(phase, self._turns, facts)
+
+    def end(self, error: BaseException | None) -> None:
+        """Publishes why the receiver has ended, and nothing more."""
+        phase: Phase = Stopped(None)
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            text = text_of(error)
+            now = dt.datetime.now(dt.UTC)
+            self._facts = replace(self._facts, error=text, failed=now)
+            phase = Stopped(text) if may_pass(error) else WaitingForPerson(text)
+        self._file.post(phase, self._turns, self._facts)
+        self._file.close()
+
+
+def may_pass(failure: BaseException) -> bool:
+    """Whether another attempt may succeed."""
+    return deserves_reconnect(failure) or is_refusal(failure) or was_busy(failure)
+
+
+def phase_of(
+    core: Core, lag: int, loading: tuple[str, ...], failure: Failure | None
+) -> Phase:
+    """The phase of a receiver that is `lag` bytes behind its server."""
+    disk, (word, note) = core.disk, core.word or ("connecting", None)
+    trouble = None if disk is None else disk.trouble or disk.definitions.trouble
+    if word == "degraded":
+        return Degraded(Cause.DISK, note or trouble or "the log cannot be written")
+    if failure is not None:
+        return Degraded(failure.cause, failure.text)
+    if not core.is_streaming:
+        return Connecting()
+    if trouble is not None:
+        return Degraded(Cause.CATALOG, trouble)
+    if isinstance(core.loads.state, load.Beginning | load.Copying | load.Placing):
+        return Snapshotting(loading)
+    return CatchingUp() if lag > _BEHIND_BYTES else Streaming()
 
 
 def lag_seconds(
@@ -103,3 +252,9 @@ def lag_seconds(
         return None
     now = dt.datetime.now(dt.UTC).timestamp()
     return min(max(0.0, now - micros / 1_000_000), behind)
+
+
+_PUBLISH_SECONDS = 1.0
+#: A stream that has lasted so long works. One that has moved the log does, too.
+_STABLE_SECONDS = 10.0
+_BEHIND_BYTES = 16 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,13 +16,26 @@ from walrow._apply.many import failure_of
 from walrow._late import is_there
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
+from walrow._log.status_record import (
+    CatchingUp,
+    Cause,
+    Connecting,
+    Degraded,
+    Idle,
+    Phase,
+    StatusFile,
+    Stopped,
+    TargetFacts,
+    WaitingForPerson,
+    text_of,
+)
 from walrow._lsn import Lsn
 from walrow._run.config import Loaded, Target
 from walrow._run.engines import GoneError, Job, Tables, delta_tables, options_of
 from walrow._run.facts import existing, facts_of, opened
 from walrow._run.matching import Claim
 from walrow._run.plan import Plan, doubtful, plan
-from walrow._run.records import READER, Failure, Recorded, RunFolder, write_targets
+from walrow._run.records import READER, Recorded, write_targets
 from walrow.errors import ApplyError, Error, LogError, OptionError
 from walrow.log import Log
 
@@ -69,6 +83,7 @@ class Applier:
         stop: threading.Event,
         spark: Callable[[], Tables],
         listener: Callable[[Report], None],
+        status: StatusFile,
     ) -> None:
         """Looks at nothing yet.
 
@@ -78,12 +93,28 @@ class Applier:
             spark: Starts Spark, and returns what applies tables with it. It is called once.
             listener: Is called with each table that was applied, or that has another problem than
                 before.
+            status: The status record.
         """
         self._loaded = loaded
         self._stop = stop
         self._spark = spark
         self._listener = listener
-        self._folder = RunFolder(loaded.log)
+        self._status, self._rounds = status, 0
+        before = status.before
+        #: The targets after the last round, and the errors that are not over, by OID.
+        self._facts = {it.oid: it for it in before.targets} if before else {}
+        self._errors = {
+            oid: it for oid, it in self._facts.items() if it.problem is not None
+        }
+        #: When this process has committed to tables last.
+        self._committed: dict[int, dt.datetime] = {}
+        #: The phase after the last round.
+        self._ended: Phase | None = None
+        self._phase: Phase = Connecting()
+        if before is not None and before.error is not None:
+            # Until a round shows that it is over.
+            self._phase = Degraded(Cause.TARGET, before.error)
+        self._publish(self._phase)
         self._engines: dict[Engine, Tables] = {"delta": delta_tables(stop)}
         self._due: dict[int, float] = {}
         #: The pauses of targets that are looked at soon.
@@ -100,28 +131,21 @@ class Applier:
         self._reader: LogReader | None = None
         self._recorded = self._released = float("-inf")
 
-    def keep(self, worked: Callable[[], None]) -> None:
+    def keep(self) -> None:
         """Applies until it is stopped.
-
-        Args:
-            worked: Is called after the first round.
 
         Raises:
             Error: The log cannot be read.
         """
-        is_first = True
         while not self._stop.is_set():
             with contextlib.suppress(FileNotFoundError):
                 self.round()
-                if is_first:
-                    worked()
-                    is_first = False
             now = time.monotonic()
             pause = min(it.every for it in self._loaded.file.target)
             next_ = min(self._due.values(), default=now + pause)
             self._stop.wait(max(0.0, next_ - now))
 
-    def round(self) -> Outcome:
+    def round(self) -> Outcome:  # noqa: PLR0915 -- one step after the other
         """Applies all tables whose time has come.
 
         Raises:
@@ -202,11 +226,44 @@ class Applier:
             if it.claim.table.oid in facts.changed
         ]
         self._advance(log, (*found.apply, *found.rest, *needed), recorded)
+        self._publish_round(found, recorded)
         if gone is not None:
             raise gone
         return Outcome(reports=tuple(reports.values()), has_requested=has_requested)
 
+    def end(self, error: BaseException | None) -> None:
+        """Publishes why it has ended, and nothing more."""
+        self._publish(Stopped(None if error is None else text_of(error)))
+        self._status.close()
+
     # ------------------------------------------------------------------ the steps
+
+    def _publish(self, phase: Phase, *, now: bool = True) -> None:
+        self._phase = phase
+        facts = {**self._facts, **self._errors}.values()
+        # The first ones have room in any case.
+        targets = sorted(facts, key=lambda it: (it.problem is None, it.table))
+        self._status.post(phase, self._rounds, targets=tuple(targets), now=now)
+
+    def _publish_round(self, found: Plan, recorded: dict[str, Recorded]) -> None:
+        """Publishes the targets after a round: now, if something has changed."""
+        before, self._facts = self._facts, {}
+        self._rounds += 1
+        for claim in found.claims:
+            oid, known = claim.table.oid, recorded.get(claim.place)
+            end = known.end if known is not None and known.oid == oid else None
+            committed = self._committed.get(oid)
+            self._facts[oid] = replace(_facts(claim), end=end, committed=committed)
+        asked = [it.reason for it in found.waiting if it.is_asked]
+        asked += [it.text for it in found.unaccepted]
+        phase: Phase = Idle()
+        if self._errors:
+            first = min(self._errors.values(), key=lambda it: it.table)
+            phase = Degraded(Cause.TARGET, f"{first.table}: {first.problem}")
+        elif asked:
+            phase = WaitingForPerson(asked[0])
+        self._publish(phase, now=before != self._facts or phase != self._ended)
+        self._ended = phase
 
     def _look_soon(self, at: Iterable[int], now: float) -> None:
         """Looks soon at targets without a table yet, or with one that waits for its load.
@@ -229,6 +286,8 @@ class Applier:
     ) -> GoneError | None:
         """Applies tables, and notes the results. Returns the error of an engine that has ended."""
         targets = self._loaded.file.target
+        if claims and not isinstance(self._phase, Degraded):
+            self._publish(CatchingUp(), now=False)
         jobs: dict[Engine, list[Job]] = {}
         for claim in claims:
             try:
@@ -282,17 +341,16 @@ class Applier:
         self, reports: dict[int, Report], claim: Claim, result: Applied | Exception
     ) -> None:
         """Notes the result of a table."""
-        oid, key = claim.table.oid, str(claim.table.oid)
+        oid = claim.table.oid
         if isinstance(result, Applied):
-            # An earlier process may have left an error.
-            if self._problems.get(oid, "") is not None:
-                self._folder.clear(key)
+            self._errors.pop(oid, None)
             self._problems[oid] = None
             self._waiting.discard(oid)
             reports[oid] = Report(
                 table=claim.table.name, target=claim.place, applied=result
             )
             if result.committed:
+                self._committed[oid] = dt.datetime.now(dt.UTC)
                 self._listener(reports[oid])
             return
         code = getattr(result, "code", None) or type(result).__name__
@@ -313,12 +371,12 @@ class Applier:
         self._listener(reports[oid])
         if needs_load:
             # The marks of the log say it.
-            self._folder.clear(key)
+            self._errors.pop(oid, None)
             return
-        failure = Failure(
-            about=claim.table.name, place=claim.place, code=str(code), text=text
-        )
-        self._folder.note(key, failure)
+        known = self._errors.get(oid)
+        if known is None or known.problem != text:
+            self._errors[oid] = _facts(claim, text)
+            self._publish(self._phase)
 
     def _take_others(self, reports: dict[int, Report], found: Plan) -> None:
         """Reports the tables that are not applied, each once to the listener."""
@@ -326,7 +384,7 @@ class Applier:
             self._take(reports, refused.claim, OptionError(refused.text))
         for undecided in found.unaccepted:
             # The marks of the log say it.
-            self._folder.clear(str(undecided.claim.table.oid))
+            self._errors.pop(undecided.claim.table.oid, None)
 
     def _take_left(self, reports: dict[int, Report], found: Plan) -> None:
         """Reports the tables that left, unless a target failed to get the earlier changes."""
@@ -353,9 +411,7 @@ class Applier:
         if meant == self._meant:
             return
         self._meant = meant
-        for key, failure in self._folder.failures().items():
-            if failure.place is not None and key not in map(str, meant):
-                self._folder.clear(key)
+        self._errors = {oid: it for oid, it in self._errors.items() if oid in meant}
 
     def _record(
         self, found: Plan, before: Sequence[Recorded], now: dict[str, Recorded]
@@ -463,12 +519,10 @@ def _begun(target: Target, claim: Claim) -> Recorded:
     )
 
 
-def text_of(error: Exception) -> str:
-    """An error in words. Errors of libraries may have values of rows."""
-    if isinstance(error, (Error, OSError, ImportError)):
-        return str(error)
-    name = type(error).__name__
-    return f"{name}: its text is left out, as it may have values of rows"
+def _facts(claim: Claim, problem: str | None = None) -> TargetFacts:
+    since = None if problem is None else dt.datetime.now(dt.UTC)
+    table = claim.table
+    return TargetFacts(table.oid, table.name, claim.place, problem=problem, since=since)
 
 
 _RECORD_SECONDS = 1.0

@@ -12,10 +12,11 @@ from walrow._log.erasures import read_erasures
 from walrow._log.items import LogTable
 from walrow._log.marks import Why, is_unsure
 from walrow._log.requests import pending
+from walrow._log.status_record import FOLDER
 from walrow._log.tables import begin_of, between, keys_of
 from walrow._run.matching import Table
 from walrow._run.plan import Facts
-from walrow._run.records import FOLDER, read_targets
+from walrow._run.records import read_targets
 from walrow._sources.urls import is_url
 from walrow.errors import Error, LogError
 from walrow.log import Log

@@ -20,15 +20,13 @@ from typing import IO
 
 from walrow._run.config import Loaded
 from walrow._run.reading import parse
-from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import (
+    LEFT,
     Action,
     End,
     Ended,
     Event,
-    Keeping,
     Kill,
-    Once,
     Part,
     Restarts,
     Send,
@@ -52,27 +50,26 @@ class Parent:
     def __init__(
         self,
         loaded: Loaded,
-        folder: RunFolder,
         *,
         words: Sequence[str],
-        say: Callable[[Restarts], None],
+        say: Callable[[Restarts | str], None],
     ) -> None:
         """Starts nothing yet.
 
         Args:
             loaded: The file.
-            folder: Keeps the last error of each process.
             words: Options for each process.
-            say: Is called when a process has ended and will start again.
+            say: Is called when a process cannot be started, or has ended and will start again.
         """
         self._loaded = loaded
-        self._folder = folder
         self._words = words
         self._say = say
         self._children: dict[Part, subprocess.Popen[bytes]] = {}
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         #: The parts that the system could not start.
         self._lost: list[Part] = []
+        #: Whether a receiver has ended before it had everything.
+        self._is_incomplete = False
 
     def run(self, *, once: bool) -> int:
         """Runs until it is stopped, or once. Returns the exit code."""
@@ -85,8 +82,8 @@ class Parent:
                             return action.code
                         self._do(action)
                     event = self._next(due(state))
-                    if isinstance(event, Ended) and isinstance(state, Keeping | Once):
-                        self._note(event)
+                    if isinstance(event, Ended) and event.part is Part.RECEIVE:
+                        self._is_incomplete |= event.code not in (0, LEFT)
                     state, actions = on(state, event, time.monotonic())
             finally:
                 for child in self._children.values():
@@ -136,8 +133,7 @@ class Parent:
                     self._children[part] = self._started(part, step)
                 except OSError as error:
                     # Too many processes, or no memory: it is tried again, and the other part goes on.
-                    text = f"the process cannot be started: {error.strerror}"
-                    self._folder.note(part.value, Failure(about=part.value, text=text))
+                    self._say(f"{part.value} cannot be started: {error.strerror}")
                     self._lost.append(part)
             case Send(part, number):
                 self._children[part].send_signal(number)
@@ -157,6 +153,8 @@ class Parent:
             command += ["--until", "now"] if part is Part.RECEIVE else ["--once"]
         if step is Step.APPLY:
             command.append("--may-request")
+        if step is not None and part is Part.APPLY and self._is_incomplete:
+            command.append("--incomplete")
         if step is Step.LOAD:
             command.append("--again")
         child = subprocess.Popen(  # noqa: S603 - walrow itself, with the path of the file
@@ -174,16 +172,6 @@ class Parent:
                 pipe.write(head + b"\n" + text)
                 pipe.flush()
         return child
-
-    def _note(self, event: Ended) -> None:
-        """Keeps how a process ended that was killed. After an error, it has kept that itself."""
-        if event.code >= 0:
-            return
-        text = f"it was ended by signal {-event.code}"
-        with contextlib.suppress(ValueError):
-            text = f"it was ended by {signal.Signals(-event.code).name}"
-        part = event.part.value
-        self._folder.note(part, Failure(about=part, text=text))
 
 
 _PASSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""The records beside the segments: the targets of a log, and in `_run`, two locks and the last errors.
+"""The records beside the segments: the targets of a log, and two locks in `_run`.
 
 The targets are an object of the log, because no other place names a target that was removed from the
 file. The position here is the last known one, and the record in the target itself counts. `_run`
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime as dt
 import json
 import os
 import socket
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from walrow._core import LogObjects
+from walrow._log.status_record import FOLDER, is_locked
 from walrow._lsn import Lsn
 from walrow.errors import Error, LogError
 
@@ -46,24 +46,6 @@ class Recorded:
     end: Lsn | None = None
     in_file: bool = True
     load: str = "auto"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """The last error of a table, or of a part.
-
-    Attributes:
-        about: The table, or `receive` or `apply`.
-        place: The target of a table.
-        code: The code of walrow's error, or the class of a library's error.
-        since: When it came first, in UTC.
-    """
-
-    about: str
-    text: str
-    code: str | None = None
-    place: str | None = None
-    since: str = ""
 
 
 def read_targets(read: Callable[[str], bytes]) -> list[Recorded]:
@@ -131,7 +113,7 @@ def forget_target(log: Path, place: str) -> bool:
 
 
 class RunFolder:
-    """`_run` in a log's directory: two locks, and the last errors."""
+    """Two locks in `_run` in a log's directory."""
 
     def __init__(self, log: Path) -> None:
         """Creates nothing yet."""
@@ -217,66 +199,18 @@ class RunFolder:
         finally:
             os.close(file)
 
-    def note(self, key: str, failure: Failure) -> None:
-        """Keeps an error. Nothing depends on it, so it is no error if it cannot be kept."""
-        since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        failure = dataclasses.replace(failure, since=since)
-        with contextlib.suppress(Error, OSError):
-            record = json.dumps(dataclasses.asdict(failure)).encode()
-            self._objects().replace(f"{_ERROR}{key}", record)
-
-    def clear(self, key: str) -> None:
-        """Removes an error, as it is over."""
-        with contextlib.suppress(Error, OSError):
-            LogObjects(self._path).remove(f"{_ERROR}{key}")
-
-    def failures(self) -> dict[str, Failure]:
-        """The errors that were not cleared, by their keys."""
-        found = {}
-        with contextlib.suppress(Error, OSError):
-            objects = LogObjects(self._path)
-            for name in objects.list(_ERROR):
-                with contextlib.suppress(
-                    Error, OSError, ValueError, TypeError, RecursionError
-                ):
-                    failure = Failure(**json.loads(objects.read(name)[0]))
-                    found[name.removeprefix(_ERROR)] = failure
-        return found
-
     def _objects(self) -> LogObjects:
         # As its log: for the owner only, or for the group, too.
         self._path.mkdir(mode=self._log.stat().st_mode & 0o770, exist_ok=True)
         return LogObjects(self._path)
 
 
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock of a file now. It does not wait, and leaves no lock."""
-    import fcntl
-
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return False
-
-
 #: The registered reader of a file's targets.
 READER = "walrow run"
 #: The object of a log that names its targets.
 TARGETS = "_targets"
-#: The directory of what may be removed.
-FOLDER = "_run"
 _LOCK = "_lock"
 #: The process that holds the first lock, for a message.
 _HOLDER = "holder"
 _APPLIER = "applier"
 _PAUSE_SECONDS = 0.05
-_ERROR = "error-"

@@ -1,29 +1,26 @@
-"""The status of a log, its receiver, its readers and its targets, also while nothing runs."""
+"""The status of a log: its readers and targets, and the status records of its receiver and applier."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 
-from walrow._log.items import Segment, SourceIdentity
+from walrow._log.items import LogTable, Segment, SourceIdentity
 from walrow._log.left import Left, Ruling
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.retention import holds
+from walrow._log.status_record import FOLDER, Life
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import (
-    FOLDER,
-    Failure,
-    Recorded,
-    RunFolder,
-    is_locked,
-    read_targets,
-)
+from walrow._run.parts import PartStatus, part_of
+from walrow._run.records import Recorded, read_targets
+from walrow.errors import LogError
 from walrow.log import Log
 
 
@@ -85,11 +82,13 @@ class TargetStatus(Result):
     Attributes:
         engine: The engine that wrote it last.
         end: Up to where it has all changes at least. None before the first commit.
-        is_current: Whether the log has nothing more for it, and its table did not leave.
+        is_current: Whether it has all that the server has committed, as far as the receiver knows.
+        has_all: Whether it has all of the log, and its table did not leave.
         in_file: Whether the file still has it.
         has_left: Whether its table left.
         error: Its last error, if it is not over.
-        since: Since when it has that error.
+        committed: When the running applier has committed to it last.
+        since: When it had that error first.
     """
 
     table: str
@@ -98,9 +97,11 @@ class TargetStatus(Result):
     mode: str
     end: Lsn | None
     is_current: bool
+    has_all: bool
     in_file: bool
+    committed: dt.datetime | None = None
     error: str | None = None
-    since: str | None = None
+    since: dt.datetime | None = None
     has_left: bool = False
 
 
@@ -109,19 +110,18 @@ class Status(Result):
     """The status of a log.
 
     Attributes:
-        is_receiving: Whether a process writes to the log now.
-        is_running: Whether `walrow run` or `walrow apply --config` uses it now.
+        receiver: The receiver, from its status record.
+        applier: The applier, from its status record.
         last_commit: The latest commit time in it.
         held: The reader or the load that keeps segments from being removed. None without one.
         marks: Why tables are or were not whole.
         left: The tables that are not published any more.
-        parts: The last errors of the receiver and of the applier, if they are not over.
-        reasons: The reasons why somebody must do something. Empty if all is well.
+        reasons: The reasons why you must do something. Empty if all is well.
     """
 
     location: str
-    is_receiving: bool
-    is_running: bool
+    receiver: PartStatus
+    applier: PartStatus
     source: SourceIdentity
     start: Lsn
     end: Lsn
@@ -134,46 +134,46 @@ class Status(Result):
     marks: tuple[MarkStatus, ...]
     left: tuple[Left, ...]
     targets: tuple[TargetStatus, ...]
-    parts: dict[str, str]
     reasons: tuple[str, ...]
 
 
-def status_of(path: str | os.PathLike[str]) -> Status:
-    """Looks at a log. It changes nothing, and waits for nobody.
+def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> Status:
+    """Looks at a log. It changes nothing.
+
+    With `allow_stopped`, nothing has to run.
 
     Raises:
         LogError: The directory is not a log, or the log is damaged.
         OSError: It cannot be read.
     """
-    log = Log(path)
+    try:
+        log = Log(path)
+    except LogError as error:
+        if error.code != "not_a_log" or not (Path(path) / FOLDER).is_dir():
+            raise
+        return _before_the_log(Path(path), allow_stopped=allow_stopped)
     segments = log.segments()
     tables = log.tables()
     left = log._record().left
     forgotten = {oid for oid, it in left.items() if it.ruling is Ruling.FORGOTTEN}
     recorded = [it for it in read_targets(log.read_object) if it.oid not in forgotten]
-    names = {it.oid: it.name for it in tables}
-    failures: dict[str, Failure] = {}
     requested: frozenset[str] | None = frozenset()
     given_up: dict[str, str] = {}
-    is_receiving = is_running = False
     reasons = []
-    if log._store is None:
-        failures = RunFolder(log.path).failures()
+    directory = log.path if log._store is None else None
+    is_wanted = any(it.in_file for it in recorded) and not allow_stopped
+    receiver = part_of(directory, "receive", is_wanted=is_wanted)
+    applier = part_of(directory, "apply", is_wanted=is_wanted)
+    is_running = applier.life is Life.ALIVE
+    if directory is not None:
         requested = requested_in(log)
         given_up = failures_of_loads(log.path)
-        is_receiving = is_locked(log.path / "_open")
-        is_running = is_locked(log.path / FOLDER / "_lock")
         if (stopped := read_stopped(log.path)) is not None:
             reasons.append(
                 f"the log must not go on: {stopped.reason} (at {stopped.time}). If this was "
                 f"the wrong server: walrow log resume {log.location}"
             )
-    parts = {it.about: it.text for it in failures.values() if it.place is None}
-    reasons += [
-        f"{part} has ended: {text}"
-        for part, text in parts.items()
-        if not (part == "receive" and is_receiving)
-    ]
+    reasons += [*receiver.reasons, *applier.reasons]
     needs = []
     wanted = {it.oid: it.load for it in recorded if it.in_file}
 
@@ -207,45 +207,17 @@ def status_of(path: str | os.PathLike[str]) -> Status:
             reasons.append(
                 f"{table.name} needs a load, because {table.needs_load}{why}: {command}"
             )
-    last = {it.oid: it.last for it in tables}
-    by_table = {
-        (it.about, it.place): it for it in failures.values() if it.place is not None
-    }
-    known = {(it.table, it.place) for it in recorded}
-    # These have never worked.
-    never = [
-        Recorded(oid=0, table=table, place=place, engine="", mode="")
-        for table, place in sorted(by_table.keys() - known)
+    needing = {it.table for it in needs}
+    targets = _targets(recorded, applier, receiver, tables, needing, forgotten)
+    reasons += [
+        f"{it.table}: {it.error} (since {it.since.isoformat(timespec='seconds')})"
+        for it in targets
+        if it.error is not None and it.since is not None
     ]
-    targets = []
-    for each in (*recorded, *never):
-        failure = by_table.get((each.table, each.place))
-        is_current = (
-            failure is None
-            and each.oid not in left
-            and each.end is not None
-            and each.end >= last.get(each.oid, each.end)
-        )
-        targets.append(
-            TargetStatus(
-                table=names.get(each.oid, each.table),
-                target=each.place,
-                engine=each.engine,
-                mode=each.mode,
-                end=each.end,
-                is_current=is_current,
-                in_file=each.in_file,
-                error=None if failure is None else failure.text,
-                since=None if failure is None else failure.since,
-                has_left=each.oid in left,
-            )
-        )
-        if failure is not None:
-            reasons.append(f"{each.table}: {failure.text} (since {failure.since})")
     return Status(
         location=log.location,
-        is_receiving=is_receiving,
-        is_running=is_running,
+        receiver=receiver,
+        applier=applier,
         source=log.source,
         start=log.start,
         end=log.end,
@@ -266,9 +238,83 @@ def status_of(path: str | os.PathLike[str]) -> Status:
             for it in table.marks
         ),
         left=tuple(it.left for it in tables if it.left is not None),
-        targets=tuple(targets),
-        parts=parts,
+        targets=targets,
         reasons=tuple(reasons),
+    )
+
+
+def _targets(
+    recorded: Sequence[Recorded],
+    applier: PartStatus,
+    receiver: PartStatus,
+    tables: Sequence[LogTable],
+    needs: Collection[str],
+    forgotten: Collection[int],
+) -> tuple[TargetStatus, ...]:
+    """The recorded targets, and those that have never worked."""
+    published = applier.record.targets if applier.record is not None else ()
+    facts = {(it.oid, it.place): it for it in published}
+    known = {(it.oid, it.place) for it in recorded}
+    never = [
+        Recorded(oid=it.oid, table=it.table, place=it.place, engine="", mode="")
+        for key, it in facts.items()
+        if it.problem is not None and key not in known and it.oid not in forgotten
+    ]
+    of = {it.oid: it for it in tables}
+    found = []
+    for each in (*recorded, *never):
+        fact, table = facts.get((each.oid, each.place)), of.get(each.oid)
+        ends = [each.end, None if fact is None else fact.end]
+        end = max((it for it in ends if it is not None), default=None)
+        problem = None if fact is None else fact.problem
+        has_left = table is not None and table.left is not None
+        has_all = (
+            problem is None
+            and not has_left
+            and end is not None
+            and (table is None or end >= table.last)
+        )
+        name = each.table if table is None else table.name
+        found.append(
+            TargetStatus(
+                table=name,
+                target=each.place,
+                engine=each.engine,
+                mode=each.mode,
+                end=end,
+                is_current=has_all and name not in needs and receiver.is_healthy,
+                has_all=has_all,
+                in_file=each.in_file,
+                committed=None if fact is None else fact.committed,
+                error=problem,
+                since=None if fact is None else fact.since,
+                has_left=has_left,
+            )
+        )
+    return tuple(found)
+
+
+def _before_the_log(path: Path, *, allow_stopped: bool) -> Status:
+    """The status before a server was reached for the first time."""
+    receiver = part_of(path, "receive", is_wanted=not allow_stopped)
+    applier = part_of(path, "apply", is_wanted=not allow_stopped)
+    return Status(
+        location=str(path),
+        receiver=receiver,
+        applier=applier,
+        source=SourceIdentity(None, None, None),
+        start=Lsn(0),
+        end=Lsn(0),
+        last_commit=None,
+        segments=0,
+        bytes=0,
+        readers=(),
+        held=None,
+        needs_load=(),
+        marks=(),
+        left=(),
+        targets=(),
+        reasons=(*receiver.reasons, *applier.reasons),
     )
 
 

@@ -12,16 +12,18 @@ from typing import Any, Literal, TypeVar
 import click
 
 from walrow._log.retention import Retention
+from walrow._log.status_record import StatusFile
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._receive.status import Status
 from walrow._results import counted
-from walrow._run.applier import Applier, Outcome, Report, text_of
+from walrow._run.applier import Applier, Outcome, Report
 from walrow._run.config import Loaded, shared
 from walrow._run.engines import Tables, spark_tables
 from walrow._run.parent import from_parent
+from walrow._run.parts import PartStatus, part_of
 from walrow._run.reading import read
-from walrow._run.records import Failure, RunFolder
+from walrow._run.records import RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
@@ -71,12 +73,11 @@ def receive_by_file(
 ) -> None:
     """Receives as the file of `walrow run` says, until it is stopped."""
     loaded = _loaded(path, is_supervised=is_supervised)
-    folder = RunFolder(loaded.log)
     source, log = loaded.file.source, loaded.file.log
     retention = Retention(log.retain_age, log.retain_size, log.forget_after)
     stop = threading.Event()
-    shown = _Receiving(folder, as_json=as_json, is_again=is_again)
-    with stopped_by_signals(stop), _noted(folder, Part.RECEIVE):
+    shown = _Receiving(as_json=as_json, is_again=is_again)
+    with stopped_by_signals(stop):
         received = receive_into_log(
             source.dsn,
             log=loaded.log,
@@ -87,7 +88,6 @@ def receive_by_file(
             **shared(source, ReceiveOptions),
             **shared(log, ReceiveOptions),
         )
-    folder.clear(Part.RECEIVE.value)
     for each in received.left:
         say(f"walrow receive: the log lacks {printable(str(each))}")
     if received.left:
@@ -99,10 +99,17 @@ def receive_by_file(
 @click.option(
     "--once", is_flag=True, help="Apply once, and name the tables that are behind."
 )
-# Only `walrow run` gives it.
+# Only `walrow run` gives these.
 @click.option("--may-request", is_flag=True, hidden=True)
+@click.option("--incomplete", "is_incomplete", is_flag=True, hidden=True)
 def apply_by_file(
-    *, path: str, is_supervised: bool, once: bool, may_request: bool, as_json: bool
+    *,
+    path: str,
+    is_supervised: bool,
+    once: bool,
+    may_request: bool,
+    is_incomplete: bool,
+    as_json: bool,
 ) -> None:
     """Keeps targets current as the file of `walrow run` says, until it is stopped."""
     loaded = _loaded(path, is_supervised=is_supervised)
@@ -114,7 +121,6 @@ def apply_by_file(
             stack.enter_context(_locked(loaded, folder))
         stack.enter_context(stopped_by_signals(stop))
         stack.enter_context(folder.applying(stop, _wait))
-        stack.enter_context(_noted(folder, Part.APPLY))
 
         def spark() -> Tables:
             from walrow.cli.apply_spark import session, without_text
@@ -129,21 +135,26 @@ def apply_by_file(
             stop=stop,
             spark=spark,
             listener=lambda report: _show(report, as_json=as_json),
+            status=StatusFile(loaded.log, "apply"),
         )
+        stack.push(lambda _, error, __: applier.end(error))
         if once:
             try:
                 outcome = applier.round()
             except FileNotFoundError:
                 raise _no_log(loaded) from None
         else:
-            applier.keep(lambda: folder.clear(Part.APPLY.value))
-    folder.clear(Part.APPLY.value)
+            applier.keep()
     if outcome is None:
         return
     if outcome.has_requested and may_request:
         raise click.exceptions.Exit(REQUESTED)
-    _summary(outcome, as_json=as_json)
-    if outcome.behind:
+    receiver = part_of(loaded.log, "receive", is_wanted=False)
+    reasons = list(receiver.reasons)
+    if is_incomplete and not reasons:
+        reasons.append("the receiver has failed before it could publish why")
+    _summary(outcome, receiver, reasons, as_json=as_json)
+    if outcome.behind or reasons:
         raise click.exceptions.Exit(1)
 
 
@@ -167,35 +178,18 @@ def _locked(loaded: Loaded, folder: RunFolder) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _noted(folder: RunFolder, part: Part) -> Iterator[None]:
-    """Keeps the error that ends a part, for `walrow status`."""
-    try:
-        yield
-    except (Error, OSError, ImportError) as error:
-        code = getattr(error, "code", None)
-        failure = Failure(about=part.value, code=code, text=text_of(error))
-        folder.note(part.value, failure)
-        raise
-
-
 class _Receiving:
-    """Shows the states of a receiver, and forgets its last error once it streams."""
+    """Shows the states of a receiver."""
 
-    def __init__(self, folder: RunFolder, *, as_json: bool, is_again: bool) -> None:
-        self._folder = folder
+    def __init__(self, *, as_json: bool, is_again: bool) -> None:
         self._as_json = as_json
         #: Whether an earlier receiver, seconds ago, has shown the findings of the preflight.
         self._is_again = is_again
         self._note: str | None = None
-        self._has_streamed = False
         #: Whether the last line said so, or followed from it.
         self._is_streaming = False
 
     def __call__(self, status: Status) -> None:
-        if status.state == "streaming" and not self._has_streamed:
-            self._has_streamed = True
-            self._folder.clear(Part.RECEIVE.value)
         if self._as_json:
             print_json({"part": Part.RECEIVE.value} | status.to_dict())
         elif status.note != self._note and (
@@ -242,21 +236,32 @@ def record_of(report: Report) -> dict[str, Any]:
     }
 
 
-def _summary(outcome: Outcome, *, as_json: bool) -> None:
-    """Prints the tables that are current, and the others."""
+def _summary(
+    outcome: Outcome, receiver: PartStatus, reasons: list[str], *, as_json: bool
+) -> None:
+    """Prints the tables that are current, and the others. Without all of the log, none is."""
     if as_json:
-        tables = [record_of(it) for it in outcome.reports]
-        print_json({"part": "run", "is_current": not outcome.behind, "tables": tables})
+        record = {
+            "part": "run",
+            "is_current": not (outcome.behind or reasons),
+            "reasons": reasons,
+            "receiver": receiver.to_dict(),
+            "tables": [record_of(it) for it in outcome.reports],
+        }
+        print_json(record)
         return
     for each in outcome.behind:
         say(f"walrow: {each.table} is not current: {each.problem}")
     for each in outcome.reports:
         if each.left is not None and each.problem is None and not is_quiet():
             say(f"walrow: {each.table} has left: {each.left}")
+    present = [it for it in outcome.reports if it.left is None]
+    applied = sum(it.problem is None for it in present)
+    for reason in reasons:
+        say(f"walrow: no table is known to be current: {reason}")
     if not is_quiet():
-        present = [it for it in outcome.reports if it.left is None]
-        current = sum(it.problem is None for it in present)
-        say(f"walrow: tables that are current: {current} of {len(present)}")
+        what = "have all of the log" if reasons else "are current"
+        say(f"walrow: tables that {what}: {applied} of {len(present)}")
 
 
 _AT_WORK = ("streaming", "stopping")

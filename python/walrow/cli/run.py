@@ -70,7 +70,6 @@ def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     with folder.locked():
         parent = Parent(
             loaded,
-            folder,
             words=words,
             say=lambda it: _say(it, as_json=as_json),
         )
@@ -78,7 +77,10 @@ def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     raise click.exceptions.Exit(code)
 
 
-def _say(restart: Restarts, *, as_json: bool) -> None:
+def _say(restart: Restarts | str, *, as_json: bool) -> None:
+    if isinstance(restart, str):
+        say(f"walrow run: {restart}")
+        return
     if as_json:
         record = {
             "part": "run",

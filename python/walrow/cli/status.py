@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from walrow._log.status_record import Life
 from walrow._results import counted
+from walrow._run.parts import PartStatus
 from walrow._run.status import Status, status_of
 from walrow.cli import grid
 from walrow.cli.arguments import as_json
@@ -17,16 +19,25 @@ from walrow.cli.terminal import print_json, printable
 
 @click.command()
 @click.argument("directory", metavar="LOG")
+@click.option(
+    "--allow-stopped",
+    is_flag=True,
+    help="Accept that nothing runs: for `walrow run --once` by cron.",
+)
 @as_json("Print one JSON object.")
-def status(*, directory: str, as_json: bool) -> None:
-    """Shows the state of a log, its receiver, readers, tables and targets.
+def status(*, directory: str, allow_stopped: bool, as_json: bool) -> None:
+    """Show the state of a log, its receiver, readers, tables and targets.
 
-    It works while nothing runs, and changes nothing. A mark of a table has the code that
-    `walrow log accept` takes. The exit code is 1, with the reasons,
-    if somebody must do something: a table needs a load without a request for it, a target has
-    an error, or the receiver has ended with one.
+    What the receiver and the applier do comes from the records that they publish in the
+    log's directory. Nothing is changed. A mark of a table has the code that
+    `walrow log accept` takes.
+
+    The exit code is 1, with the reasons, if you must do something: the receiver cannot
+    reach its server or write its log, has had no word from the server for a minute, hangs,
+    was killed, or has ended with an error; nothing runs, and the log has targets; a table
+    needs a load without a request for it; or a target has an error.
     """
-    found = status_of(directory)
+    found = status_of(directory, allow_stopped=allow_stopped)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -47,8 +58,8 @@ def _show(found: Status) -> None:
         else f", last commit {found.last_commit.isoformat(timespec='seconds')}"
     )
     for name, text in (
-        ("receiver", "runs" if found.is_receiving else "does not run"),
-        ("applier", "runs" if found.is_running else "does not run"),
+        ("receiver", _part(found.receiver)),
+        ("applier", _part(found.applier)),
         (
             "source",
             ", ".join(f"{name} {it}" for name, it in known.items() if it is not None)
@@ -87,13 +98,37 @@ def _show(found: Status) -> None:
         [(it.name, it.why, it.since, it.ruling) for it in found.left],
     )
     _section(
-        ["table", "target", "up to", "state"],
-        [(it.table, it.target, it.end, _state(it)) for it in found.targets],
+        ["table", "target", "up to", "committed", "state"],
+        [
+            (it.table, it.target, it.end, it.committed, _state(it))
+            for it in found.targets
+        ],
     )
     if found.reasons:
         click.echo()
     for reason in found.reasons:
         click.echo(f"to do: {printable(reason)}")
+
+
+def _part(part: PartStatus) -> str:
+    """A receiver or an applier in one line."""
+    record = part.record
+    if record is None:
+        return _LIVES[part.life]
+    phase = record.to_dict()["phase"]
+    words = [phase.pop("name").replace("_", " ")]
+    words += [
+        ", ".join(it) if isinstance(it, list) else it for it in phase.values() if it
+    ]
+    parts = [_LIVES[part.life], ": ".join(words)]
+    facts = record.receiver
+    if facts is not None and facts.server is not None and facts.durable is not None:
+        lag = max(0, facts.server - facts.durable)
+        parts.append(f"{lag:,} bytes behind {facts.server}")
+    if facts is not None and facts.heard is not None:
+        parts.append(f"server heard {_cell(facts.heard)}")
+    parts.append(f"process {record.process} on {record.host}, {_cell(record.time)}")
+    return ", ".join(filter(None, parts))
 
 
 def _section(
@@ -118,5 +153,15 @@ def _state(target: Any) -> str:
         return "error"
     if target.has_left:
         return "its table left"
-    state = "current" if target.is_current else "behind"
+    state = "has all of the log" if target.has_all else "behind"
+    state = "current" if target.is_current else state
     return state if target.in_file else f"{state}, not in the file any more"
+
+
+_LIVES = {
+    Life.ALIVE: "",
+    Life.STALE: "hangs",
+    Life.ENDED: "does not run",
+    Life.NONE: "does not run",
+    Life.UNKNOWN: "not known: a log in an object store has no status records",
+}

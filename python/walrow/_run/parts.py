@@ -1,0 +1,130 @@
+"""What the status records say about a receiver and an applier, and why a person must look."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from walrow._log.status_record import (
+    Degraded,
+    Life,
+    Part,
+    Record,
+    Snapshotting,
+    Stopped,
+    Streaming,
+    WaitingForPerson,
+    read_record,
+)
+from walrow._results import Result, result
+
+
+@result
+class PartStatus(Result):
+    """A receiver or an applier.
+
+    Attributes:
+        life: Whether it lives: `alive`, `stale` if it hangs or was stopped, `ended`, `none` if there
+            was none yet, `unknown` for a log in an object store.
+        record: Its status record.
+        reasons: The reasons why a person must look.
+    """
+
+    life: Life
+    record: Record | None
+    reasons: tuple[str, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it lives, and its log has what its server has, but for tables that are copied."""
+        return (
+            self.life is Life.ALIVE
+            and self.record is not None
+            and isinstance(self.record.phase, Streaming | Snapshotting)
+            and not self.reasons
+        )
+
+
+def part_of(
+    log: str | os.PathLike[str] | None, part: Part, *, is_wanted: bool
+) -> PartStatus:
+    """Reads a record. One that does not run is a reason if it `is_wanted`.
+
+    Raises:
+        LogError: The record is damaged, or of another version.
+        OSError: It cannot be read.
+    """
+    if log is None:
+        return PartStatus(Life.UNKNOWN, None, ())
+    life, record = read_record(Path(log), part)
+    found = _reasons(part, life, record, is_wanted=is_wanted)
+    return PartStatus(life, record, tuple(found))
+
+
+def _reasons(
+    part: Part, life: Life, record: Record | None, *, is_wanted: bool
+) -> Iterator[str]:
+    name = _NAMES[part]
+    who = f"the {name}"
+    if record is not None:
+        who = f"the {name} (process {record.process} on {record.host})"
+    match life:
+        case Life.UNKNOWN:
+            return
+        case Life.STALE:
+            since = "" if record is None else f" since {_time(record.time)}"
+            yield (
+                f"{who} has published nothing{since}: its process is stopped or hangs, or its disk "
+                "stalls or is full"
+            )
+        case Life.NONE:
+            if is_wanted:
+                yield f"no {name} runs, and a target is configured"
+        case Life.ENDED if record is not None:
+            yield from _of_ended(part, record, is_wanted=is_wanted)
+        case _:
+            if record is not None and part == "receive":
+                yield from _of_receiver(who, record)
+
+
+def _of_ended(part: Part, record: Record, *, is_wanted: bool) -> Iterator[str]:
+    name, at = _NAMES[part], _time(record.time)
+    match record.phase:
+        case Stopped(None):
+            if is_wanted:
+                yield f"no {name} runs, and a target is configured: the last one was stopped at {at}"
+        case Stopped(text) | WaitingForPerson(text):
+            yield f"{part} has ended: {text} (at {at})"
+        case _:
+            yield (
+                f"the {name} was killed (process {record.process} on {record.host}, last seen at "
+                f"{at}), or this is a copy of its log"
+            )
+
+
+def _of_receiver(who: str, record: Record) -> Iterator[str]:
+    match record.phase:
+        case Degraded(_, text):
+            yield f"{who} is degraded since {_time(record.since)}: {text}"
+            return
+        case WaitingForPerson(text):
+            yield f"{who} waits for you: {text}"
+            return
+        case _:
+            pass
+    heard = None if record.receiver is None else record.receiver.heard
+    # By the clock of the receiver.
+    silent = record.time - (heard or record.started)
+    if silent >= _SILENT:
+        yield f"{who} has had no word from the server for {silent.total_seconds():.0f} s"
+
+
+def _time(time: dt.datetime) -> str:
+    return time.isoformat(timespec="seconds")
+
+
+_NAMES: dict[Part, str] = {"receive": "receiver", "apply": "applier"}
+#: A receiver asks a silent server after a third of it.
+_SILENT = dt.timedelta(seconds=60)
