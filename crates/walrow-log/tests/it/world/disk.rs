@@ -207,7 +207,9 @@ impl Disk {
         self.seen += 1;
     }
 
-    /// Makes all names durable.
+    /// Makes all names durable, as the directory's sync does: "Calling `fsync()` does not necessarily ensure
+    /// that the entry in the directory containing the file has also reached disk. For that an explicit
+    /// `fsync()` on a file descriptor for the directory is also needed" (Linux, `fsync(2)`).
     pub(crate) fn sync_names(&mut self) {
         if !self.changes.is_empty() {
             self.changes.clear();
@@ -299,6 +301,9 @@ impl Disk {
         known.is_some_and(|it| *it == inode || self.tag(*it) == *expected)
     }
 
+    /// Gives an inode a name, in place of another inode: "a link named new shall remain visible to other
+    /// threads throughout the renaming operation and refer either to the file referred to by new or old
+    /// before the operation began" (POSIX, rename).
     pub(crate) fn rename(&mut self, inode: Inode, name: &str) {
         if self.names.get(name) != Some(&inode) {
             self.change(name, Some(inode));
