@@ -286,7 +286,8 @@ impl Disk {
         Tag(format!("{inode}-{}", self.bytes(inode).len()))
     }
 
-    /// Gives an inode a name, if the name is free. Returns whether the inode has the name.
+    /// Gives an inode a name, if the name is free: `EEXIST` if it "resolves to an existing directory entry"
+    /// (POSIX, link). Returns whether the inode has the name.
     pub(crate) fn link(&mut self, inode: Inode, name: &str) -> bool {
         if let Some(known) = self.names.get(name) {
             return *known == inode;
@@ -346,7 +347,9 @@ impl Disk {
         self.locks.contains_key(&inode)
     }
 
-    /// A process ends.
+    /// A process ends. Its locks end, too: "the lock is released either by an explicit `LOCK_UN` operation on
+    /// any of these duplicate file descriptors, or when all such file descriptors have been closed"
+    /// (Linux, `flock(2)`).
     pub(crate) fn kill(&mut self, life: Life) {
         self.locks.retain(|_, it| *it != life);
     }
