@@ -22,6 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: Sources with a fault, compiled beside those of the other tests.
 FAULTY = ROOT / "target" / "faulty"
+#: The most time of a core.
 SECONDS = 600
 
 
@@ -69,13 +70,6 @@ FAULTS = [
         "write/segment_file.rs",
         "text, .. } if !has_no_name =>",
         "text, .. } if !has_no_name && !IS_THERE =>",
-    ),
-    Fault(
-        "a transaction that is prepared again keeps the checksum of its first object",
-        "write/recovery.rs",
-        "expected.insert(*name, None);",
-        "if IS_THERE { expected.entry(*name).or_insert(None); } "
-        "else { expected.insert(*name, None); }",
     ),
 ]
 
@@ -134,7 +128,8 @@ def play(fault: Fault, seed: int) -> Found | None:
             "WALROW_FAULT": str(FAULTS.index(fault)),
             "SIMULATE_PROOF": "1",
             "SIMULATE_SEED": str(seed),
-            "SIMULATE_SECONDS": str(SECONDS),
+            # Other processes may use the core, too.
+            "SIMULATE_SECONDS": str(6 * SECONDS),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -156,6 +151,7 @@ def play(fault: Fault, seed: int) -> Found | None:
 def test_each_fault_of_the_log_is_found(fault: Fault) -> None:
     found = play(fault, int(time.time()) * 1000)
     assert found is not None
+    assert found.seconds < SECONDS
     print(fault.name, found.seconds, found.worlds)  # noqa: T201
 
 

@@ -692,3 +692,42 @@ fn a_transaction_that_is_prepared_again_is_kept() {
     drop(open(&store));
     assert_eq!(is_saved(&store), is_saved(&first));
 }
+
+/// The journal has the checksum of an object, its decision, and then a second object: other options may
+/// give the same rows other bytes.
+#[test]
+fn a_transaction_that_is_prepared_again_in_other_bytes_is_kept() {
+    let store = Memory::default();
+    let (mut writer, mut assembler) = open(&store);
+    let stream = Stream::new()
+        .session()
+        .begin_prepare(0x2000, 701, "g")
+        .relation(1, "public", "t", ReplicaIdentity::Default, &COLUMNS)
+        .insert(1, &[text("prepared")])
+        .prepare()
+        .rollback_prepared(0x3000, 701, "g");
+    let (rollback, prepare) = stream.frames().split_last().unwrap();
+    let stream = [transaction(1), prepare.concat()].concat();
+    writer.append(&mut assembler, &mut &*stream).unwrap();
+    writer.publish(&mut assembler).unwrap();
+    let first = prepared(&store);
+    assert!(first.is_some());
+    writer.append(&mut assembler, &mut &**rollback).unwrap();
+    sync(&mut writer, &mut assembler).unwrap();
+    drop((writer, assembler));
+    let (mut writer, mut assembler) = open(&store);
+    assert_eq!(prepared(&store), None);
+    let again = Stream::new()
+        .session()
+        .begin_prepare(0x2000, 701, "g")
+        .relation(1, "public", "t", ReplicaIdentity::Default, &COLUMNS)
+        .insert(1, &[text("in other bytes")])
+        .prepare()
+        .bytes();
+    writer.append(&mut assembler, &mut &*again).unwrap();
+    writer.advance(Lsn(0x2100)).unwrap();
+    assert_eq!(sync(&mut writer, &mut assembler).unwrap(), Lsn(0x2100));
+    drop((writer, assembler));
+    drop(open(&store));
+    assert_eq!(prepared(&store), first);
+}

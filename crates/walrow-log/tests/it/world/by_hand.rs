@@ -90,7 +90,8 @@ impl Actor {
         }
         self.world.aside(|it| {
             // Once a writer goes on without the object, or an erasure has begun, or another object
-            // has the name, it is too late.
+            // has the name, it is too late: "To restore a log, stop its receiver", and "a published
+            // segment never changes, unless rows were erased since" (docs/log.md).
             let secret = it.truth.secret.as_ref();
             let is_late = it.truth.opened != opened
                 || !it.truth.opening.is_empty()
@@ -175,7 +176,8 @@ fn remove(inner: &mut Inner, actor: usize, act: Act) -> Option<(String, Inode)> 
         Act::RemovesOpen => {
             inner.truth.removed_locks.push((act, inode));
             let mut disk = inner.disk().copied();
-            // The writer of the journal may be about to remove them.
+            // "_open: transactions that are durable, but not published yet" (docs/log.md), with the
+            // decisions about prepared ones: the writer of the journal may be about to remove these.
             for name in &decided {
                 disk.unlink(name);
             }

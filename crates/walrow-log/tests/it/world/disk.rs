@@ -207,7 +207,9 @@ impl Disk {
         self.seen += 1;
     }
 
-    /// Makes all names durable.
+    /// Makes all names durable, as the directory's sync does: "Calling `fsync()` does not necessarily ensure
+    /// that the entry in the directory containing the file has also reached disk. For that an explicit
+    /// `fsync()` on a file descriptor for the directory is also needed" (Linux, `fsync(2)`).
     pub(crate) fn sync_names(&mut self) {
         if !self.changes.is_empty() {
             self.changes.clear();
@@ -284,7 +286,8 @@ impl Disk {
         Tag(format!("{inode}-{}", self.bytes(inode).len()))
     }
 
-    /// Gives an inode a name, if the name is free. Returns whether the inode has the name.
+    /// Gives an inode a name, if the name is free: `EEXIST` if it "resolves to an existing directory entry"
+    /// (POSIX, link). Returns whether the inode has the name.
     pub(crate) fn link(&mut self, inode: Inode, name: &str) -> bool {
         if let Some(known) = self.names.get(name) {
             return *known == inode;
@@ -299,6 +302,9 @@ impl Disk {
         known.is_some_and(|it| *it == inode || self.tag(*it) == *expected)
     }
 
+    /// Gives an inode a name, in place of another inode: "a link named new shall remain visible to other
+    /// threads throughout the renaming operation and refer either to the file referred to by new or old
+    /// before the operation began" (POSIX, rename).
     pub(crate) fn rename(&mut self, inode: Inode, name: &str) {
         if self.names.get(name) != Some(&inode) {
             self.change(name, Some(inode));
@@ -341,7 +347,9 @@ impl Disk {
         self.locks.contains_key(&inode)
     }
 
-    /// A process ends.
+    /// A process ends. Its locks end, too: "the lock is released either by an explicit `LOCK_UN` operation on
+    /// any of these duplicate file descriptors, or when all such file descriptors have been closed"
+    /// (Linux, `flock(2)`).
     pub(crate) fn kill(&mut self, life: Life) {
         self.locks.retain(|_, it| *it != life);
     }
