@@ -75,7 +75,7 @@ def test_a_slot_is_created_and_dropped(
     created = postgres.create_slot(conn, name)
     (slot,) = slots(sql, name)
     assert isinstance(created.consistent_point, walrow.Lsn)
-    assert slot["confirmed_flush_lsn"] == str(created.consistent_point)
+    assert walrow.Lsn(slot["confirmed_flush_lsn"]) == created.consistent_point
     assert (created.name, created.snapshot, created.plugin) == (name, None, "pgoutput")
     assert (slot["temporary"], slot["two_phase"]) == (False, False)
     postgres.drop_slot(conn, name)

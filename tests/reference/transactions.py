@@ -158,11 +158,7 @@ class _Model:
             case r.StreamStop():
                 self.chunk = None
             case r.StreamCommit():
-                stream = self._stream(message.xid)
-                for oid, relation in stream.relations.items():
-                    if oid not in stream.outdated:
-                        self.relations[oid] = relation
-                self._finish(stream, message)
+                self._finish(self._stream(message.xid), message)
             case r.StreamAbort():
                 self._abort(message)
             case r.StreamPrepare():
@@ -233,8 +229,13 @@ class _Model:
         self.chunk = self.streams[message.xid]
 
     def _stream(self, xid: int) -> _Open:
+        """A stream that ends. From version 19 on, a server does not describe its tables again."""
         _check(self.current is None and xid in self.streams, xid)
-        return self.streams.pop(xid)
+        stream = self.streams.pop(xid)
+        for oid, relation in stream.relations.items():
+            if oid not in stream.outdated:
+                self.relations[oid] = relation
+        return stream
 
     def _abort(self, message: r.StreamAbort) -> None:
         _check(self.current is None, message)
