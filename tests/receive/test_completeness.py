@@ -723,6 +723,25 @@ COLUMNS = {
 }
 
 
+def test_a_name_that_a_dropped_column_had(world: World) -> None:
+    world.sql("CREATE TABLE t (id bigint PRIMARY KEY, v int, w int)")
+    world.sql("CREATE PUBLICATION p FOR ALL TABLES", "INSERT INTO t VALUES (1, 1, 1)")
+    world.look()
+    # The look that sees the drop finds the definition with this column in the log.
+    world.sql("INSERT INTO t VALUES (2, 2, 2)", "ALTER TABLE t DROP w, ADD x int")
+    world.take()
+    (table,) = world.log.tables()
+    assert [mark.code.value for mark in table.marks] == ["had_rows"]
+    world.sql(
+        *("ALTER TABLE t ADD w int", "INSERT INTO t VALUES (3, 3, 3, 3)"),
+        "ALTER TABLE t RENAME w TO y",
+    )
+    world.take()
+    (table,) = world.log.tables()
+    codes = [mark.code.value for mark in table.marks]
+    assert codes == ["had_rows", "column_renamed"]
+
+
 def test_columns_that_change_before_a_look_sees_them(world: World) -> None:
     insert = "INSERT INTO {} SELECT g, g, g FROM (SELECT nextval('s')) n (g)"
     world.sql("CREATE SEQUENCE s")

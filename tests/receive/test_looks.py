@@ -522,6 +522,7 @@ OTHER_FACTS = {
     "namespace",
     "primary_key",
     "loaded",
+    "gone_since",
     "noticed",
     "last",
     "left",

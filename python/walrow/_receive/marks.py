@@ -224,6 +224,7 @@ def _completed(before: Published, look: Look) -> Published:
                 "changed": [table.created] * len(columns),
                 "since": {plain_name(it[1]): str(before.position) for it in columns},
                 "lacking": [],
+                "gone_since": dict.fromkeys(known["gone"], str(before.position)),
                 # It had the conditions instead.
                 "filter_digests": known.get("filters", []),
             } | known
@@ -427,7 +428,9 @@ def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str
     # Columns that came before the look have greater numbers, and their names since.
     came = [name for name in since if name not in then]
     later = names[max(places, default=-1) + 1 :]
-    new = [it for it in later if it.lower() not in picture.get("gone", ())]
+    # A definition may have columns that a later look has not found any more.
+    gone = dict.fromkeys(picture.get("gone", ()), used) | picture.get("gone_since", {})
+    new = [it for it in later if Lsn(gone.get(it.lower(), 0)) < used]
     return next((now for it, now in zip(new, came, strict=False) if it != now), None)
 
 
@@ -561,13 +564,16 @@ def _picture(
     names = [plain_name(column.quoted) for column in table.columns]
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
+    gone = sorted(_earlier_names(before, table) - now)
+    gone_since = before.get("gone_since", {})
     return {
         **{name: getattr(table, name) for name in _COPIED},
         "namespace": table.namespace,
         "children": sorted(table.children),
         "columns": [_column(column) for column in table.columns],
         "changed": [column.changed for column in table.columns],
-        "gone": sorted(_earlier_names(before, table) - now),
+        "gone": gone,
+        "gone_since": {name: gone_since.get(name, str(seen)) for name in gone},
         # The LSN since which each column has its number and its name.
         "since": {
             name: known.get(name, str(seen))

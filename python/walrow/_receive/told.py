@@ -116,7 +116,7 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
     for message in heard.messages:
         if not told.place <= message.lsn < end:
             continue
-        for oid in _touched(tables, message.told):
+        for oid in _touched(tables, moved, message.told):
             if oid in moved:
                 moved[oid] = moved[oid]._replace(is_told=True)
             for reason in _reasons(oid, tables[oid], told, message, heard):
@@ -141,7 +141,9 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
     return record._replace(marks=marks, noticed=noticed, told=after), silent
 
 
-def _touched(tables: Mapping[int, Picture], it: Told) -> Collection[int]:
+def _touched(
+    tables: Mapping[int, Picture], moved: Mapping[int, Moved], it: Told
+) -> Collection[int]:
     """The tables that a message is about."""
     match it:
         case TableTold():
@@ -157,7 +159,8 @@ def _touched(tables: Mapping[int, Picture], it: Told) -> Collection[int]:
                 oid for oid, at in tables.items() if it.publication in _publications(at)
             ]
         case Before():
-            return tables.keys()
+            # It says nothing of the others, and each role may write many.
+            return tables.keys() & moved.keys()
         case _:
             assert_never(it)
 
