@@ -285,6 +285,7 @@ class Completeness:
                     tables,
                     known=record.parts(),
                     entries=record.entries(),
+                    horizon=record.horizon,
                 )
             truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
@@ -302,6 +303,7 @@ class Completeness:
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
                 truncated,
+                stamps.horizon,
             )
         names_now, seen = look_at_names(conn, record, tables), Lsn(0)
         if look is not None or names_now[0] != record.names:

@@ -49,6 +49,8 @@ class Look(NamedTuple):
     others: int = 0
     #: The OIDs of tables that an open transaction may have truncated.
     truncated: Collection[int] = ()
+    #: See `Published`.
+    horizon: int | None = None
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""
