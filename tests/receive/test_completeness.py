@@ -452,6 +452,10 @@ def test_tables_that_are_altered_before_the_first_look(
         "CREATE TABLE young.empty (id int PRIMARY KEY)",
         "ALTER TABLE young.empty ADD COLUMN v int DEFAULT 7",
         "INSERT INTO young.empty VALUES (1)",
+        "CREATE TABLE young.longer (id int PRIMARY KEY, v varchar(3), w varchar(3))",
+        "INSERT INTO young.longer VALUES (1, 'abc', 'abc')",
+        "ALTER TABLE young.longer ALTER v TYPE varchar(5), ALTER w TYPE text",
+        "INSERT INTO young.longer VALUES (2, 'abcde', 'abcde')",
         "COMMIT",
     ]
     expected = {
@@ -482,7 +486,7 @@ def test_tables_that_are_altered_before_the_first_look(
         until(lambda: '"young": {}' in (young.log / "_load-needed").read_text("utf-8"))
     young.receive_all()
     opened = walrow.Log(young.log)
-    whole = ("later", "nulls", "fewer", "empty")
+    whole = ("later", "nulls", "fewer", "empty", "longer")
     for table in (*(name.partition(".")[2] for name in expected), *whole):
         rows = opened.state(f"young.{table}", profile="text").to_pyarrow().to_pylist()
         columns = ", ".join(f'"{column}"::text' for column in rows[0])
@@ -490,6 +494,24 @@ def test_tables_that_are_altered_before_the_first_look(
             f"SELECT {columns} FROM young.{table} ORDER BY id",  # noqa: S608
         )
         assert [tuple(row.values()) for row in rows] == wanted
+
+
+def test_a_new_partitioned_table_whose_partitions_left(young: Feed) -> None:
+    """All its rows left with them, and no look saw them."""
+    young.execute("ALTER PUBLICATION p SET (publish_via_partition_root)")
+    young.receive_all(*FIRST)
+    young.execute(
+        "CREATE TABLE young.tree (id int PRIMARY KEY) PARTITION BY LIST (id)",
+        "CREATE TABLE young.part PARTITION OF young.tree FOR VALUES IN (1)",
+        "INSERT INTO young.tree VALUES (1)",
+        "ALTER TABLE young.tree DETACH PARTITION young.part",
+    )
+    young.receive_all()
+    assert "young.tree" in needed(young.log)
+    # It is empty, so the next look requests its load.
+    young.receive_all()
+    assert "young.tree" not in needed(young.log)
+    assert walrow.Log(young.log).state("young.tree").to_pyarrow().num_rows == 0
 
 
 def test_ddl_is_a_message_at_its_place(filled: Feed) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -70,8 +71,9 @@ class Looks:
         types = with_parts(it for table in tables for it in table.names)
         names = printed_names(self._conn, types)
         self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
-        xid = next_xid(self._conn)
-        self.record = self.record._replace(names=names, next_xid=xid)
+        self.record = self.record._replace(
+            names=names, next_xid=next_xid(self._conn), horizon=self.stamps.horizon
+        )
 
     def look(self) -> Published:
         """Looks once more, before the log is compared."""
@@ -91,11 +93,19 @@ class Looks:
                 known=self.record.parts(),
                 entries=self.record.entries(),
                 next_xid=self.record.next_xid,
+                horizon=self.record.horizon,
             )
         names = look_at_names(self._conn, self.record, tables)
         record = after_names(self.record, *names, at)
-        xid = next_xid(self._conn)
-        look = Look(tables, PUBLICATIONS, at, at, moved, next_xid=xid)
+        look = Look(
+            tables,
+            PUBLICATIONS,
+            at,
+            at,
+            moved,
+            next_xid=next_xid(self._conn),
+            horizon=now.horizon,
+        )
         return after_look(record, look)
 
     def restart(self, change: Callable[[dict[str, Any]], None]) -> None:
@@ -529,6 +539,7 @@ OTHER_FACTS = {
     "owners",
     "seen",
     "told",
+    "horizon",
 }
 #: Each version has these.
 FIRST_FACTS = {
@@ -687,12 +698,110 @@ def test_what_may_have_changed_rows_leaves_a_mark(
     assert found == ({f"public.{name}": codes} if codes else {})
 
 
+BOTH = {"column_type", "rewritten"}
+#: The type of a column, other types that it gets, and the codes of the table's marks.
+TYPES = [
+    ("varchar(5)", ["varchar(9)", "varchar", "text", "varchar"], set()),
+    # The server writes a value again that has to be checked, and USING may change it.
+    ("text", ["varchar(5)"], BOTH),
+    ("varchar(5)", ["text USING upper(v)", "varchar"], BOTH),
+    # The same file, but -1 is another number then.
+    ("int", ["oid"], {"column_type"}),
+    ("name", ["text"], {"column_type", "rewritten"}),
+]
+
+
+def test_a_longer_type_of_the_same_text_leaves_no_mark(looks: Looks) -> None:
+    for first, types, codes in TYPES:
+        fresh(
+            looks,
+            "ALL TABLES",
+            [f"CREATE TABLE t (v {first})", "INSERT INTO t VALUES (7)"],
+        )
+        looks.begin()
+        looks.sql(*(f"ALTER TABLE t ALTER v TYPE {it}" for it in types))
+        found = {it for each in looks.codes().values() for it in each}
+        assert (first, types, found) == (first, types, codes)
+        if not codes:
+            looks.sql(
+                "VACUUM FULL t", "ALTER TABLE t ALTER v TYPE varchar USING v || 1"
+            )
+            assert looks.codes()
+
+
 def test_a_new_file_without_its_truncate_leaves_a_mark(looks: Looks) -> None:
     """The stream does not have each TRUNCATE: a new file may have lost rows."""
     looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {INSERTS}")
     looks.begin()
-    looks.sql("VACUUM FULL small")
+    looks.sql("TRUNCATE small", "INSERT INTO small VALUES (1, 1)", "VACUUM FULL small")
     assert looks.codes() == {"public.small": ["rewritten"]}
+
+
+LOST = ["ALTER TABLE {} SET UNLOGGED", "ALTER TABLE {} SET LOGGED"]
+#: Statements between two looks at a table without TOAST, which make a new file of it, and whether an
+#: old row shows that no row was lost.
+KEPT = [
+    (["VACUUM FULL {}"], True),
+    (["CLUSTER {} USING {}_pkey", "GRANT SELECT ON {} TO PUBLIC"], True),
+    (
+        ["DELETE FROM {} WHERE id > 1", "INSERT INTO {} VALUES (2)", "VACUUM FULL {}"],
+        True,
+    ),
+    (["VACUUM FREEZE {}", "VACUUM FULL {}"], True),
+    # No row is old.
+    (["UPDATE {} SET id = id", "VACUUM FULL {}"], False),
+    (["VACUUM FULL {}", *LOST], False),
+    ([*LOST, "VACUUM FREEZE {}", "VACUUM FULL {}"], False),
+    (["TRUNCATE {}", "INSERT INTO {} VALUES (1)", "VACUUM FULL {}"], False),
+    # The default was written into the old rows.
+    (
+        [
+            "ALTER TABLE {} ADD c int DEFAULT 5",
+            "ALTER TABLE {} ALTER c DROP DEFAULT",
+            "VACUUM FULL {}",
+        ],
+        False,
+    ),
+]
+PARTED = [
+    "CREATE TABLE root (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+    "CREATE TABLE t PARTITION OF root FOR VALUES FROM (0) TO (10)",
+    "INSERT INTO t VALUES (1), (3)",
+]
+
+
+@pytest.mark.parametrize("is_leaf", [False, True])
+def test_an_old_row_shows_that_a_new_file_has_all_rows(
+    looks: Looks, *, is_leaf: bool
+) -> None:
+    table = ["CREATE TABLE t (id int PRIMARY KEY)", PARTED[2]]
+    for each, is_kept in KEPT:
+        statements = [it.replace("{}", "t") for it in each]
+        if is_leaf and any("ADD" in it for it in statements):
+            continue
+        fresh(looks, ALL_VIA_ROOT, PARTED if is_leaf else table)
+        looks.begin()
+        looks.sql(*statements)
+        assert (statements, bool(looks.codes())) == (statements, not is_kept)
+        # A record of an older version does not know how old a row must be.
+        looks.sql("INSERT INTO t VALUES (5)")
+        looks.begin()
+        looks.record = looks.record._replace(horizon=None)
+        looks.sql("VACUUM FULL t")
+        assert looks.codes()
+
+
+def test_a_transaction_that_a_look_did_not_see_may_have_written_old_rows(
+    looks: Looks,
+) -> None:
+    fresh(looks, "ALL TABLES", ["CREATE TABLE t (id int)", "INSERT INTO t VALUES (1)"])
+    with psycopg.connect(looks._conn.info.dsn) as other:
+        other.execute("SELECT pg_current_xact_id()")
+        looks.begin()
+        for statement in LOST:
+            other.execute(statement.replace("{}", "t").encode())
+    looks.sql("VACUUM FULL t")
+    assert looks.codes() == {"public.t": ["rewritten"]}
 
 
 def test_an_expression_that_is_not_published(looks: Looks) -> None:
@@ -1006,6 +1115,87 @@ def test_the_rows_of_a_table(looks: Looks) -> None:
     assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
     assert rows_of(conn, "public.t") is some
     looks.sql("RESET ROLE", "DROP OWNED BY narrow", "DROP ROLE narrow")
+
+
+CATALOGS = (
+    *("pg_class", "pg_attribute", "pg_attrdef", "pg_inherits", "pg_depend", "pg_type"),
+    *("pg_constraint", "pg_index", "pg_partitioned_table", "pg_publication"),
+)
+IN_TREE = "CREATE TABLE {} PARTITION OF tree FOR VALUES FROM (0) TO (9)"
+#: Statements of one transaction, places where a row may come among them, the row, and the code of the
+#: mark. The server sends the row as it stays, or does not, or sends it for a table that loses it.
+ALIKE = [
+    (
+        [
+            "CREATE TABLE t (n int)",
+            *LOST,
+            "ALTER TABLE t ADD g int GENERATED ALWAYS AS (n) STORED",
+        ],
+        (1, 2),
+        "INSERT INTO t VALUES (1)",
+        "rewritten",
+    ),
+    (
+        [
+            "CREATE TABLE t (n int)",
+            "CREATE TABLE tree (n int) PARTITION BY RANGE (n)",
+            "ALTER TABLE tree ATTACH PARTITION t FOR VALUES FROM (0) TO (9)",
+            "ALTER TABLE tree DETACH PARTITION t",
+        ],
+        (2, 3),
+        "INSERT INTO t VALUES (1)",
+        "new_in_publication",
+    ),
+    # No mark: another partition has its place, but not its rows.
+    (
+        [
+            "CREATE TABLE tree (n int) PARTITION BY RANGE (n)",
+            IN_TREE.replace("{}", "one"),
+            "DROP TABLE one",
+            IN_TREE.replace("{}", "two"),
+        ],
+        (2, 4),
+        "INSERT INTO tree VALUES (1)",
+        None,
+    ),
+]
+
+
+def test_a_catalog_is_the_same_whether_or_not_a_row_is_lost(looks: Looks) -> None:
+    """So no fact in it can leave out these marks, or make the missing one."""
+    for statements, places, row, code in ALIKE:
+        found = []
+        for place in places:
+            fresh(looks, ALL_VIA_ROOT, [])
+            looks.begin()
+            (xid,) = looks.truncate()
+            all_ = [it.replace("{}", "t") for it in statements]
+            looks.truncate(*all_[:place], row, *all_[place:])
+            found.append((catalogs(looks._conn, xid), looks.codes()))
+        (first, marks), (second, others) = found
+        assert first == second
+        assert len(first) > 20
+        assert marks == others
+        assert {it for each in marks.values() for it in each} == (
+            {code} if code else set()
+        )
+
+
+def catalogs(conn: psycopg.Connection[Any], since: int) -> list[str]:
+    """The rows of catalogs that later transactions wrote, with numbers as distances."""
+    (oid,) = conn.execute("SELECT 'public'::regnamespace::oid::bigint").fetchone() or (
+        0,
+    )
+    found = []
+    for catalog in CATALOGS:
+        sql = f"""SELECT to_jsonb(c) - 'relfrozenxid' || jsonb_build_object('xmin', xmin::text::bigint - {since},
+            'cmin', cmin, 'frozen', to_jsonb(c) ->> 'relfrozenxid')
+            FROM {catalog} c WHERE age(xmin) < age('{since}'::xid)"""  # noqa: S608
+        for (it,) in conn.execute(sql.encode()):
+            it["frozen"] = it["frozen"] and int(it["frozen"]) - since
+            text = re.sub(r"\d{5,}", lambda n: str(int(n[0]) - oid), json.dumps(it))
+            found.append(f"{catalog} {text}")
+    return sorted(found)
 
 
 #: Objects of the first look, statements that change and change back, and the code of the mark.

@@ -49,11 +49,13 @@ class Published(NamedTuple):
     told: Hearing | None = None
     #: The next transaction ID after the last look at the tables. None if a load came later.
     next_xid: int | None = None
+    #: The ID of a transaction: what no look has seen was written by it or by later ones.
+    horizon: int | None = None
 
-    def parts(self) -> set[tuple[int, int]]:
-        """The tables, each with a table that has its rows, by their OIDs."""
+    def parts(self) -> dict[tuple[int, int], int]:
+        """The files of the tables that have the rows of tables, by the OIDs of both."""
         tables = (self.tables or {}).items()
-        return {(oid, part[0]) for oid, table in tables for part in table["parts"]}
+        return {(oid, it[0]): it[1] for oid, table in tables for it in table["parts"]}
 
     def entries(self) -> set[str]:
         """The publications and their entries at the last look, each as its OID and its xmin."""

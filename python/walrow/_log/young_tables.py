@@ -124,9 +124,14 @@ class YoungTable(NamedTuple):
                 return Reason(Why.EXPRESSION, text)
         for name, column in then.items():
             type_ = [column.type_oid, column.type_modifier]
-            if name in now and now[name][2:4] != type_:
+            if name in now and may_differ(type_, now[name][2:4], bool(self.files)):
                 return Reason(Why.RETYPED, f"column {now[name][1]} has another type")
         return None
+
+
+def may_differ(then: Sequence[int], now: Sequence[int], is_rewritten: bool) -> bool:  # noqa: FBT001
+    """Whether a column's other type, each an OID and a modifier, may have changed its values."""
+    return then != now and (is_rewritten or not _TEXTS.issuperset([then[0], now[0]]))
 
 
 def plain_name(quoted: str) -> str:
@@ -139,6 +144,8 @@ def _is_before(one: int, other: int) -> bool:
     return 0 < (other - one) % (1 << 32) < 1 << 31
 
 
+#: The OIDs of text and varchar.
+_TEXTS = frozenset({25, 1043})
 #: Why a table is incomplete whose columns are still the same.
 TYPE_ALTERED = Reason(Why.TYPE, "a type of its columns was altered")
 REWRITTEN = Reason(

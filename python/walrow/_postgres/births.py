@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -25,19 +25,20 @@ def with_births(
     earlier: Sequence[str],
     tables: Sequence[PublishedTable],
     *,
-    known: Collection[tuple[int, int]],
+    known: Mapping[tuple[int, int], int],
     entries: Collection[str],
     next_xid: int | None,
+    horizon: int | None,
 ) -> list[PublishedTable]:
     """Tables with the creation of their parts that are not among the known tables and parts.
 
     The stream had the earlier publications at the last look. `entries` are the rows of publications
     and of their members that the last look found, each as `OID xmin`. `next_xid` was the next transaction
-    ID then.
+    ID then. The files of the known parts were others before the transaction `horizon`.
     """
-    pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
-    new = sorted(pairs - set(known))
-    if not new:
+    files = {(it.oid, part.oid): part.file for it in tables for part in it.parts}
+    new = sorted(files.keys() - known.keys())
+    if all(known.get(pair) == file for pair, file in files.items()):
         return list(tables)
     has_schemas = conn.info.server_version >= HAS_SCHEMAS
     parameters = {
@@ -57,6 +58,10 @@ def with_births(
     written = locked(conn, "RowExclusiveLock")
 
     def born(root: int, part: TablePart) -> TablePart:
+        if known.get((root, part.oid)) not in {None, part.file}:
+            # ALTER TABLE writes all rows again. VACUUM FULL and CLUSTER keep their transactions.
+            is_old = rows_of(conn, part.quoted, horizon) is Rows.OLD
+            return part._replace(keeps_rows=is_old)
         if (found := births.get((root, part.oid))) is None:
             return part
         rows = rows_of(conn, part.quoted) if any(found) else Rows.SOME

@@ -14,9 +14,9 @@ from walrow._postgres.session import records
 
 
 class Rows(Enum):
-    """Whether a table has rows, or has never had any."""
+    """Whether a table has rows, or has never had any. Old ones are older than a transaction."""
 
-    NEVER, NONE, SOME = "never", "none", "some"
+    NEVER, NONE, SOME, OLD = "never", "none", "some", "old"
 
 
 class Birth(NamedTuple):
@@ -133,6 +133,8 @@ class TablePart(NamedTuple):
     lacks_identity: bool
     #: Known only if the last look did not see it.
     birth: Birth = UNKNOWN
+    #: No command since the last look has written its rows again, or has removed all: one is older.
+    keeps_rows: bool = False
 
 
 class Membership(NamedTuple):
@@ -206,14 +208,20 @@ def with_rows(
     }
 
 
-def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
-    """The rows of a table. A table that cannot be read may have some."""
+def rows_of(
+    conn: psycopg.Connection[Any], quoted: str, before: int | None = None
+) -> Rows:
+    """The rows of a table. A table that cannot be read may have some.
+
+    They are old if one of the first that are found is older than the transaction `before`.
+    """
     with contextlib.suppress(psycopg.Error), conn.transaction():
         # An error, instead of rows that the role must not see.
         conn.execute("SET LOCAL row_security = off; SET LOCAL lock_timeout = '100ms'")
         # The server has quoted the name.
         sql = _ROWS.replace("{table}", quoted.replace("%", "%%"))
-        row = conn.execute(sql.encode(), {"table": quoted}).fetchone()
+        parameters = {"table": quoted, "before": before}
+        row = conn.execute(sql.encode(), parameters).fetchone()
         if row is not None:
             return Rows(row[0])
     return Rows.SOME
@@ -244,6 +252,8 @@ class Stamps(NamedTuple):
     general: int
     #: The digests of all tables of the database, also unpublished ones, by OID.
     tables: dict[int, int]
+    #: What they do not show yet was, or will be, written by this transaction or later ones.
+    horizon: int | None = None
 
     def moved(self, before: Stamps) -> set[int] | None:
         """The OIDs of the tables that differ. None if any may."""
@@ -259,8 +269,9 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
     """The digests of what publications have now."""
     sql = for_version(conn, _STAMP)
     (found,) = records(conn, sql, {"publications": list(publications)})
+    horizon = found.pop("horizon")
     tables = {int(oid): stamp for oid, stamp in found.items()}
-    return Stamps(tables.pop(0), tables)
+    return Stamps(tables.pop(0), tables, horizon)
 
 
 def for_version(conn: psycopg.Connection[Any], sql: str) -> str:
@@ -377,16 +388,23 @@ fact (oid, stamp) AS (
     SELECT 0, hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 10)
     FROM pg_enum e
 )
-SELECT jsonb_object_agg(f.oid, f.stamp)::text
+SELECT (jsonb_object_agg(f.oid, f.stamp)
+    || jsonb_build_object('horizon', pg_snapshot_xmin(pg_current_snapshot())))::text
 FROM (SELECT oid, sum(stamp) FROM fact GROUP BY oid) f (oid, stamp)
 """
-# VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before.
+# VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before. Other access methods than
+# heap may have other transactions in `xmin`.
 _ROWS = """
-SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
+SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN
+        CASE WHEN a.amname <> 'heap' OR %(before)s::text IS NULL THEN 'some'
+            WHEN EXISTS (
+                SELECT FROM (SELECT xmin AS x FROM ONLY {table} LIMIT 1000) r
+                WHERE age(x) > age(%(before)s::text::xid8::xid)
+            ) THEN 'old' ELSE 'some' END
     WHEN pg_relation_size(c.oid) = 0 AND c.reltuples = -1 AND c.relfilenode = c.oid
         THEN 'never'
     ELSE 'none' END
-FROM pg_class c
+FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 WHERE c.oid = %(table)s::regclass
 """
 _LOCKED = """

@@ -290,6 +290,7 @@ class Completeness:
                     known=record.parts(),
                     entries=record.entries(),
                     next_xid=record.next_xid,
+                    horizon=record.horizon,
                 )
             truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
@@ -308,6 +309,7 @@ class Completeness:
                 sum(stamps.tables[oid] for oid in others),
                 truncated,
                 published.next_xid(conn),
+                stamps.horizon,
             )
         names_now, seen = look_at_names(conn, record, tables), Lsn(0)
         if look is not None or names_now[0] != record.names:

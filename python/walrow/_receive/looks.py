@@ -51,6 +51,8 @@ class Look(NamedTuple):
     truncated: Collection[int] = ()
     #: The next transaction ID after it.
     next_xid: int | None = None
+    #: See `Published`.
+    horizon: int | None = None
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""

@@ -18,6 +18,7 @@ from walrow._log.young_tables import (
     TYPE_ALTERED,
     FirstRow,
     YoungTable,
+    may_differ,
     plain_name,
 )
 from walrow._lsn import Lsn
@@ -145,6 +146,7 @@ def after_look(before: Published, look: Look) -> Published:
         noticed=noticed | dict.fromkeys(unsure, _NEVER),
         told=after_moves(before, look, pictures, asking),
         next_xid=look.next_xid,
+        horizon=look.horizon or before.horizon,
     )
     return after._replace(owners=_owners(before, after))
 
@@ -444,13 +446,12 @@ def _retyped(
     since = picture.get("since", {})
     now = {plain_name(column[1]): column[2] for column in picture["columns"]}
     then = {name: types[name] for name in types if Lsn(since.get(name, used)) < used}
-    changed = (it for it, type_ in then.items() if not _has_same_text(type_, now[it]))
+    changed = (
+        it
+        for it, type_ in then.items()
+        if may_differ([type_], [now[it]], is_rewritten=False)
+    )
     return next(changed, None)
-
-
-def _has_same_text(type_: int, other: int) -> bool:
-    """Whether equal bytes of two types have the same text."""
-    return type_ == other or {type_, other} == _TEXTS
 
 
 def _doubt(
@@ -484,7 +485,11 @@ def after_load(
     young, files = dict(before.young), dict(before.new_files)
     left, later = dict(before.left), {}
     if look is not None and look.seen > point:
-        later = {table.oid: table for table in look.tables}
+        # Its rows were compared with an earlier look, which may be later than the load.
+        later = {
+            it.oid: it._replace(parts=[p._replace(keeps_rows=False) for p in it.parts])
+            for it in look.tables
+        }
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
@@ -545,7 +550,8 @@ def _young(table: PublishedTable, pending: Pending) -> YoungTable:
         {part.oid: part.truncates for part in files},
         table.altered,
         table.dropped,
-        any(part.birth.is_late for part in table.parts),
+        # A partitioned table without partitions is empty: they may have left with rows.
+        not table.parts or any(part.birth.is_late for part in table.parts),
         any(part.birth.has_rows for part in files),
     )
 
@@ -626,7 +632,8 @@ def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, st
     for part in table.parts:
         file, toast = known.get(part.oid, (None, None))
         is_new = part.birth.has_other_file if file is None else file != part.file
-        if is_new and (toast is None or is_wider or part.oid != table.oid):
+        may_differ = not part.keeps_rows and (toast is None or part.oid != table.oid)
+        if is_new and (may_differ or is_wider):
             found[part.oid] = part.truncates
     return found
 
@@ -795,6 +802,9 @@ def _column_differences(
     earlier = _earlier_names(before, table)
     files = {oid: file for oid, file, *_ in before["parts"]}
     has_new_file = any(files.get(it.oid, it.file) != it.file for it in table.parts)
+    may_be_rewritten = any(
+        files.get(it.oid, it.oid) != it.file and not it.keeps_rows for it in table.parts
+    )
     # Columns that came and went between the looks.
     lost = [number for number, _ in table.dropped if number > before["last_column"]]
     for column in table.columns:
@@ -804,9 +814,7 @@ def _column_differences(
             if old_name != name:
                 text = f"column {old_name} was renamed to {name}"
                 yield Reason(Why.RENAMED, text)
-            # Without a new file, the rows have the same bytes.
-            is_text = not has_new_file and {old_type[0], type_[0]} <= _TEXTS
-            if old_type != type_ and not is_text:
+            if may_differ(old_type, type_, may_be_rewritten):
                 yield Reason(Why.RETYPED, f"column {name} has another type")
             if old_expression != expression:
                 text = f"the expression of column {name} has changed"
@@ -823,8 +831,6 @@ def _column_differences(
             yield Reason(Why.DEFAULT, text)
 
 
-#: The OIDs of `text` and `varchar`.
-_TEXTS = {25, 1043}
 #: No TRUNCATE is later.
 _NEVER = Lsn((1 << 64) - 1)
 #: The fields of a table that a picture of it has, too.
