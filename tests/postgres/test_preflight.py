@@ -16,13 +16,13 @@ from servers import EmbeddedServer, FetchedServer
 from servers.fetched import VERSIONS
 from servers.receiving import drop_if_there, run_walrow
 from walrow import postgres
-from walrow._postgres.server_errors import stream_error
 from walrow._postgres.preflight.published import CheckedTable, Identity
 from walrow._postgres.preflight.server import (
     check_bugs,
     check_server,
     check_version,
 )
+from walrow._postgres.server_errors import stream_error
 from walrow._postgres.temporary_publication import (
     create_publication_for,
     drop_if_exists,
