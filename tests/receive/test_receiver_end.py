@@ -72,6 +72,7 @@ def test_the_command_names_it(feed: Feed) -> None:
     text = feed.receive_all(code=LEFT)
     last = text.splitlines()[-1]
     assert last.startswith("walrow: the log lacks prepared transaction 'mine' of")
+    assert "with RowExclusiveLock on public.item:" in last
     assert last.endswith("COMMIT PREPARED or ROLLBACK PREPARED ends it")
     assert "other" not in text
     feed.receive_all("--quiet", code=LEFT)

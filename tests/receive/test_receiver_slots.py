@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import walrow
@@ -21,9 +23,12 @@ from servers.receiving import (
     end_of_wal,
     execute,
     slot_for_load,
+    until,
 )
 from servers.restored import Copy, copy_files
 from walrow import Lsn
+from walrow._receive.connector import Connector, Server, prefix_of_loads
+from walrow._receive.events import Part
 from walrow._receive.resuming import check_timeline
 from walrow.errors import LogError, ReplicationError
 
@@ -318,6 +323,57 @@ def test_publication_that_does_not_exist(feed: Feed) -> None:
         ReplicationError, match=r"there is no publication nothing.*CREATE"
     ):
         feed.receive(publications="nothing", until="now")
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_missing_publication_leaves_no_slot(
+    feed: Feed, tmp_path: Path, *, snapshot: bool
+) -> None:
+    slots = "SELECT slot_name FROM pg_replication_slots ORDER BY 1"
+    before = feed.execute(slots)
+    wrong: dict[str, Any] = {"log": tmp_path / "new", "slot": "unmade", "until": "now"}
+    with pytest.raises(ReplicationError, match=r"no publication nothing.*CREATE") as it:
+        feed.receive(publications="nothing", create=True, snapshot=snapshot, **wrong)
+    assert (it.value.sqlstate, it.value.publication) == ("42704", "nothing")
+    assert feed.execute(slots) == before
+    # The same log can be used with the right name.
+    try:
+        feed.receive(create=True, snapshot=snapshot, **wrong)
+    finally:
+        drop_slot(feed.dsn, "unmade")
+
+
+def test_the_slot_of_a_load_whose_receiver_was_killed_is_dropped(feed: Feed) -> None:
+    """Its walsender may wait, and not notice that its client is gone."""
+    slots = "SELECT slot_name FROM pg_replication_slots WHERE temporary"
+    names = [prefix_of_loads(it) + "0" for it in (feed.slot, "of_another_receiver")]
+    with (
+        psycopg.connect(feed.dsn, replication="database", autocommit=True) as own,
+        psycopg.connect(feed.dsn, replication="database", autocommit=True) as other,
+    ):
+        for conn, name in zip((own, other), names, strict=True):
+            conn.execute(f"CREATE_REPLICATION_SLOT {name} TEMPORARY LOGICAL pgoutput")
+        feed.receive_now()
+        until(lambda: feed.execute(slots) == [(names[1],)])
+        with pytest.raises(psycopg.OperationalError):
+            own.execute("IDENTIFY_SYSTEM")
+
+
+def test_a_slot_that_is_gone_before_it_is_dropped(feed: Feed) -> None:
+    """It was not ready yet when its receiver was killed, so it ended with the connection."""
+    given = {"dbname": "postgres", "host": str(feed.server.socket_directory)}
+    given |= {"user": "postgres"}
+    server = Server(given, "never_there", ("p",), None, False, False, False)
+    read, write = os.pipe()
+    connector = Connector(server, read, lambda _: None)
+    try:
+        connector.do(connector.connect, 1, lambda: None).result()
+        made = connector.do(connector.make, 1, frozenset({Part.DROP}), lambda _: None)
+        assert made.result().start is None
+    finally:
+        connector.leave()
+        os.close(read)
+        os.close(write)
 
 
 def test_recovered_server(tmp_path: Path) -> None:

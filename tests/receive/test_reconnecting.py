@@ -126,6 +126,34 @@ def test_a_server_that_is_not_reachable_is_waited_for(text: str) -> None:
     assert after(Attempts(3_600, 1, NOW[0]), ReplicationError(text)) is not None
 
 
+@pytest.mark.parametrize("sqlstate", ["55000", "25006", "54000"])
+def test_three_alike_are_permanent(clock: list[float], sqlstate: str) -> None:
+    attempts = Attempts(3_600, math.inf, NOW[0])
+    error = ReplicationError("no", sqlstate=sqlstate)
+    for _ in range(2):
+        assert after(attempts, error) is not None
+    # Another failure in between begins the count again, and so does progress.
+    assert after(attempts, AWAY) is not None
+    for _ in range(2):
+        assert after(attempts, error) is not None
+    assert after(attempts, error, has_advanced=True) is not None
+    assert after(attempts, error) is not None
+    assert after(attempts, error) is None
+    # A slot that is lost does not come back.
+    lost = ReplicationError("lost", sqlstate="55000", slot="s")
+    assert after(Attempts(3_600, math.inf, clock[0]), lost) is None
+
+
+def test_pauses_begin_anew_after_an_idle_connection_that_lived_long() -> None:
+    attempts = Attempts(3_600, math.inf, NOW[0])
+    pauses = []
+    for lasted in (2, 2, 2, 2, 2, 2, 2, 31, 2, 31, 31):
+        found = after(attempts, AWAY, lasted=lasted, has_streamed=True, is_known=True)
+        assert found is not None
+        pauses.append(found.pause)
+    assert pauses == [0.25, 0.5, 1, 2, 4, 8, 15, 0.25, 0.5, 0.25, 0.25]
+
+
 def test_an_internal_error_is_given_up(clock: list[float]) -> None:
     error = stream_error(INTERNAL_ERROR, "s", ("p",))
     assert "--no-streaming" in str(error)

@@ -67,6 +67,7 @@ class EmbeddedServer:
         logical_decoding_work_mem: str = "64MB",
         settings: Mapping[str, str] | None = None,
         programs: Path | None = None,
+        language: str | None = None,
     ) -> None:
         """Makes the cluster and starts the server.
 
@@ -76,6 +77,7 @@ class EmbeddedServer:
                 it is streamed or spilled; at least 64kB.
             settings: More lines of postgresql.conf, with precedence over the usual ones.
             programs: The directory of initdb and postgres; None takes the wheel's.
+            language: The language of its messages, such as `de`, for Debian's programs.
 
         Raises:
             ServerError: The wheel has no such version, or the server does not start.
@@ -84,6 +86,7 @@ class EmbeddedServer:
             message = f"{unmarked} starts a server: mark it with pytest.mark.live"
             raise ServerError(message)
         self.major = major
+        self._language = {} if language is None else {"LANGUAGE": language}
         self._account = unprivileged_account()
         self._process: subprocess.Popen[bytes] | None = None
         installed = programs or wheel_programs(major)
@@ -166,7 +169,7 @@ class EmbeddedServer:
                 stdout=log,
                 stderr=log,
                 cwd=self._root,
-                env=_ENVIRONMENT,
+                env=_ENVIRONMENT | self._language,
                 start_new_session=True,
                 **self._identity(),
             )
@@ -267,6 +270,8 @@ class EmbeddedServer:
             **_SETTINGS,
             "logical_decoding_work_mem": work_mem,
             "unix_socket_directories": str(self.socket_directory),
+            # gettext ignores the language in the locale C.
+            **({"lc_messages": "C.UTF-8"} if self._language else {}),
         }
         # In the file and not on the command line, so that ALTER SYSTEM can change them.
         with (self.data_directory / "postgresql.conf").open("a") as conf:

@@ -20,6 +20,7 @@ class FetchedServer(EmbeddedServer):
         *,
         logical_decoding_work_mem: str = "64MB",
         settings: Mapping[str, str] | None = None,
+        language: str | None = None,
     ) -> None:
         """Fetches the version if it is not there yet, makes a cluster and starts it.
 
@@ -31,6 +32,7 @@ class FetchedServer(EmbeddedServer):
             logical_decoding_work_mem=logical_decoding_work_mem,
             settings=settings,
             programs=fetched_programs(major),
+            language=language,
         )
 
 

@@ -105,23 +105,27 @@ _PREPARED = """
 WITH {published}
 SELECT jsonb_build_object(
     'xid', p.transaction, 'pid', NULL, 'gid', p.gid, 'application', NULL,
-    'user', p.owner, 'database', p.database, 'state', NULL, 'since', p.prepared
+    'user', p.owner, 'database', p.database, 'state', 'with ' || written.locks, 'since', p.prepared
 )::text
 FROM pg_prepared_xacts p
-WHERE p.database = current_database() AND EXISTS (
-    SELECT FROM pg_locks own
+CROSS JOIN LATERAL (
+    SELECT string_agg(
+        DISTINCT format('%%s on %%s', held.mode, held.relation::regclass), ', '
+    ) AS locks
+    FROM pg_locks own
     JOIN pg_locks held ON held.virtualtransaction = own.virtualtransaction
     CROSS JOIN LATERAL (
         SELECT held.relation AS oid
         UNION SELECT relid FROM pg_partition_ancestors(held.relation)
-    ) written
-    JOIN published t ON t.oid = written.oid
+    ) part
+    JOIN published t ON t.oid = part.oid
     WHERE own.locktype = 'transactionid' AND own.transactionid = p.transaction
         AND held.locktype = 'relation' AND held.database = (
             SELECT oid FROM pg_database WHERE datname = current_database()
         )
         AND held.mode NOT IN ('AccessShareLock', 'RowShareLock')
-)
+) written
+WHERE p.database = current_database() AND written.locks IS NOT NULL
 ORDER BY p.prepared, p.gid
 """
 # NULL on a standby.

@@ -27,7 +27,8 @@ class OpenTransaction(Result):
         application: The session's application_name.
         user: The session's role, or the role that prepared the transaction.
         database: Its database.
-        state: The session's state, such as `idle in transaction`.
+        state: The session's state, such as `idle in transaction`. Of a prepared transaction, its
+            locks on published tables, if they were asked for.
         since: When it began, or when it was prepared.
     """
 
@@ -45,14 +46,14 @@ class OpenTransaction(Result):
         since = f" since {self.since:%Y-%m-%d %H:%M:%S%z}" if self.since else ""
         by = f" of {self.user}" if self.user else ""
         place = f" in database {self.database}" if self.database else ""
+        state = f", {self.state}" if self.state else ""
         if self.pid is None:
             name = "another server's" if self.gid is None else f"'{self.gid}'"
             return (
-                f"prepared transaction {name}{by}{place}{since}:"
+                f"prepared transaction {name}{by}{place}{since}{state}:"
                 " COMMIT PREPARED or ROLLBACK PREPARED ends it"
             )
         application = f", application {self.application}" if self.application else ""
-        state = f", {self.state}" if self.state else ""
         return f"process {self.pid}{by}{place}{application}{state}{since}"
 
 

@@ -235,8 +235,9 @@ class Connector:
             query = sql.SQL(_PUBLICATION).format(name)
             if conn.execute(query).fetchone() is None:
                 hint = hint_for(Command.PUBLICATION, UNDEFINED_OBJECT, publication=name)
+                text = f"there is no publication {name}; {hint}"
                 raise ReplicationError(
-                    f"there is no publication {name}; {hint}",
+                    text,
                     sqlstate=UNDEFINED_OBJECT,
                     publication=name,
                     hint=hint,
