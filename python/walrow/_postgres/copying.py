@@ -80,7 +80,7 @@ def refusals(
         except psycopg.Error as error:
             if error.sqlstate is None:
                 raise
-            refusal = copy_error(error, f"cannot copy {name}", hint=_hint(error))
+            refusal = copy_error(error, "its rows cannot be copied", hint=_hint(error))
             found[name] = refusal
             if was_busy(refusal):
                 # Others may be locked, too.

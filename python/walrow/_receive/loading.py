@@ -218,7 +218,7 @@ class TableLoad:
             with contextlib.suppress(psycopg.Error):
                 held = locks_on(self._connections[-1], list(names), READING)
                 for oid, text in held.items():
-                    found[names[oid]] = f"{names[oid]} waits for {text}"
+                    found[names[oid]] = f"it waits for {text}"
         if not found:
             return Broken(self._number, error)
         return self._broken(
@@ -307,7 +307,7 @@ class TableLoad:
         text = "in the publication: add it with ALTER PUBLICATION, or name another one as schema.name"
         there = {table.name for table in self.tables}
         refused: dict[str, Error] = {
-            name: OptionError(f"no table {name} {text}")
+            name: OptionError(f"there is no such table {text}")
             for name in self._names or ()
             if name not in there
         }
@@ -329,10 +329,7 @@ class TableLoad:
         """The event of a load that is broken, at least by these tables."""
         names = self._names or [table.name for table in self.tables]
         others = [name for name in names if name not in refused]
-        texts = {
-            name: text if name in (text := str(error)) else f"{name}: {text}"
-            for name, error in refused.items()
-        }
+        texts = {name: str(error) for name, error in refused.items()}
         error = error or next(iter(refused.values()))
         return Broken(self._number, error, Culprits(texts, others))
 
@@ -369,7 +366,7 @@ class TableLoad:
         ]
         if moved:
             text = "was altered, truncated or published while the load began"
-            self._moved = {it: f"{it} {text}" for it in moved}
+            self._moved = dict.fromkeys(moved, f"it {text}")
             text = f"a table {text}"
             raise ReplicationError(text, sqlstate=SERIALIZATION_FAILURE)
         now.close()

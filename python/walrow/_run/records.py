@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from walrow._core import LogObjects
+from walrow._log.locks import is_locked
 from walrow._lsn import Lsn
 from walrow.errors import Error, LogError
 
@@ -247,25 +248,6 @@ class RunFolder:
         # As its log: for the owner only, or for the group, too.
         self._path.mkdir(mode=self._log.stat().st_mode & 0o770, exist_ok=True)
         return LogObjects(self._path)
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock of a file now. It does not wait, and leaves no lock."""
-    import fcntl
-
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return False
 
 
 #: The registered reader of a file's targets.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from walrow._log.items import Segment, SourceIdentity
 from walrow._log.left import Left, Ruling
+from walrow._log.locks import is_locked
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.retention import holds
@@ -21,7 +22,6 @@ from walrow._run.records import (
     Failure,
     Recorded,
     RunFolder,
-    is_locked,
     read_targets,
 )
 from walrow.log import Log
