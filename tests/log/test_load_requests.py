@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pickle
@@ -237,6 +238,15 @@ def test_a_process_that_waits_hears_for_what(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert heard == ["waiting for the receiver of the log: walrow receive must run"]
+        # A receiver holds this lock.
+        with (log / "_open").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            while len(heard) < 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        assert heard.pop() == (
+            "waiting for the receiver of the log, which has not begun the load yet"
+        )
         note(log, taken, "the receiver is waiting for prepared transaction 'a'")
         # A renewal keeps it.
         _renew(LogObjects(log), taken)

@@ -130,6 +130,16 @@ def test_it_ends_at_now_if_nothing_happens(shop: str) -> None:
         assert reader.to_polars() == {}
 
 
+def test_stored_generated_columns_come_from_18_on(shop: str) -> None:
+    execute(shop, "ALTER TABLE t ADD twice int GENERATED ALWAYS AS (a * 2) STORED")
+    with changes(shop, table="t") as reader:
+        execute(shop, "INSERT INTO t VALUES (3, 'x')")
+        [row] = reader.to_pyarrow().to_pylist()
+    with psycopg.connect(shop) as conn:
+        version = conn.info.server_version
+    assert row.get("twice") == (6 if version >= 180_000 else None)
+
+
 def test_commits_that_are_not_flushed_are_before_now(shop: str) -> None:
     with changes(shop, table="t") as reader:
         execute(shop, "SET synchronous_commit = off", "INSERT INTO t VALUES (1)")

@@ -584,7 +584,16 @@ def test_generated_columns_are_a_note(database: Database) -> None:
         assert database.findings("generated-columns", publications="sums") == []
         database.run("ALTER TABLE sums ADD never int GENERATED ALWAYS AS (id) VIRTUAL")
         found = database.one("generated-columns", "note", publications="sums")
-        assert "public.sums.never" in found.text
+        # No statement makes the server send it.
+        assert found.text == "generated columns are not sent: public.sums.never"
+        assert found.sql is None
+        # A column list decides alone.
+        database.run(
+            "CREATE PUBLICATION listed FOR TABLE sums (id) WITH (publish_generated_columns = none)"
+        )
+        found = database.one("generated-columns", "note", publications="listed")
+        assert found.text.endswith("not sent: public.sums.never, public.sums.twice")
+        assert found.sql is None
     else:
         assert found.sql is None
 

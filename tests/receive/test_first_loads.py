@@ -71,7 +71,7 @@ def rows(log: Path, table: str) -> int:
 def mended(feed: Feed, dsn: str) -> None:
     """A request loads the table, and the log has everything then."""
     walrow.load("public.bad", log=feed.log, wait=False)
-    feed.receive_all(dsn=dsn)
+    assert "loaded public.bad with " in feed.receive_all(dsn=dsn)
     assert not needed(feed.log)
     assert not failures(feed.log)
     expected = feed.execute("SELECT count(*) FROM bad")
@@ -91,7 +91,10 @@ def test_a_table_that_cannot_be_copied_is_left_out(feed: Feed, cause: str) -> No
         notes = [state["note"] or "" for state in receiver.states]
     assert any("the first load begins again without public.bad" in it for it in notes)
     assert "the log lacks the load of public.bad, which has failed: " in text
+    # Each message names the table once.
     assert error in text.rpartition("public.bad")[2]
+    begins = [it for it in notes if "begins again without" in it]
+    assert [it.count("public.bad") for it in begins] == [1]
     assert rows(feed.log, "other") == 7
     assert needed(feed.log).keys() == {"public.bad"}
     assert [each["snapshot"] for each in transactions(feed.log)].count(True) == 1

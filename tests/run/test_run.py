@@ -55,6 +55,9 @@ def test_once(shop: Shop) -> None:
     assert "tables that are current: 2 of 2" in said
     assert shop.is_current("orders", "items")
     assert shop.call("status", str(shop.log))[0] == 0
+    # Quiet, it says nothing if all is well.
+    shop.sql("UPDATE sales.items SET n = 2")
+    assert shop.call("run", str(shop.file), "--once", "--quiet") == (0, "")
     # A table joins, and matches.
     shop.sql(
         "CREATE TABLE sales.late (id int PRIMARY KEY, n int)",

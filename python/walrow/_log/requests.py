@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from walrow import errors
 from walrow._core import LogObjects
+from walrow._log.locks import is_locked
 from walrow._log.needs import read_record
 from walrow._options import DURATION, FLAG, NAMES, Kind, Option, called, options, takes
 from walrow._secrets import brief
@@ -141,7 +142,9 @@ def load(options: LoadOptions) -> None:
     seconds = math.inf if options.timeout is None else options.timeout
     end = time.monotonic() + seconds
     try:
-        found = _awaited(objects, wanted, end, options.waiting or (lambda _: None))
+        found = _awaited(
+            objects, path, wanted, end, options.waiting or (lambda _: None)
+        )
     except BaseException:
         _remove(objects, _name(wanted))
         raise
@@ -152,6 +155,7 @@ def load(options: LoadOptions) -> None:
 
 def _awaited(
     objects: LogObjects,
+    log: Path,
     wanted: LoadRequest,
     end: float,
     waiting: Callable[[str], None],
@@ -169,7 +173,7 @@ def _awaited(
             with contextlib.suppress(Error, OSError):
                 _renew(objects, wanted)
         try:
-            waits = _waits(objects, wanted)
+            waits = _waits(objects, log, wanted)
         except FileNotFoundError:
             # The result comes before the request goes.
             found = result_of(objects, wanted)
@@ -181,13 +185,15 @@ def _awaited(
     return found
 
 
-def _waits(objects: LogObjects, wanted: LoadRequest) -> str:
+def _waits(objects: LogObjects, log: Path, wanted: LoadRequest) -> str:
     """The reason why a load waits, in words."""
     data, _ = objects.read(_name(wanted))
     with contextlib.suppress(*_DAMAGED):
         waits = json.loads(data).get("waits")
         if isinstance(waits, str):
             return waits
+    if is_locked(log / "_open"):
+        return "waiting for the receiver of the log, which has not begun the load yet"
     return "waiting for the receiver of the log: walrow receive must run"
 
 

@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from walrow._core import crc32c
+from walrow._log.locks import is_locked
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._waiting import pause
@@ -469,25 +470,6 @@ def _value(name: str, value: Any) -> Any:
         return tuple(value)
     convert = _CONVERTERS.get(name)
     return value if value is None or convert is None else convert(value)
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock of a file now. It does not wait, and leaves no lock."""
-    import fcntl
-
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return False
 
 
 def text_of(error: BaseException) -> str:

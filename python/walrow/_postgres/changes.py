@@ -78,7 +78,7 @@ def changes(
         publications: One publication or several. Default: a new one of the chosen tables,
             `walrow_` and random digits, that `close` drops. This needs the privileges of
             their owner. Each table must have a replica identity, as its updates would
-            otherwise fail on the server.
+            otherwise fail on the server. From version 18, it publishes stored generated columns.
         slot: A slot for pgoutput that exists. It begins where it was confirmed last, and
             keeps what you do not `confirm`. Needs `publications`.
         until: When the iterator ends: `"now"`, after everything that was committed before

@@ -81,7 +81,7 @@ def refusals(
         except psycopg.Error as error:
             if error.sqlstate is None:
                 raise
-            refusal = copy_error(error, f"cannot copy {name}")
+            refusal = copy_error(error, "its rows cannot be copied")
             found[name] = refusal
             if was_busy(refusal):
                 # Others may be locked, too.

@@ -18,7 +18,7 @@ from walrow._postgres.locks import PUBLISHING, locks_on
 from walrow._postgres.publications import ambiguous, resolve, spoken
 from walrow._postgres.running import run
 from walrow._postgres.session import quote
-from walrow.errors import OptionError, ReplicationError, SchemaError
+from walrow.errors import OptionError, Remedy, ReplicationError, SchemaError
 from walrow.typing import TableName
 
 
@@ -57,7 +57,7 @@ def create_publication_for(
 ) -> None:
     """Creates a publication of tables, which are named as in `walrow.read`.
 
-    Rows of partitions come as rows of their root. A table without a replica identity is refused:
+    Rows of partitions come as rows of their root. From version 18, stored generated columns come, too. A table without a replica identity is refused:
     its updates and deletes would fail on the server while the publication exists.
     """
     chosen: dict[str, int] = {}
@@ -72,17 +72,22 @@ def create_publication_for(
         names = ", ".join(row[0] for row in without)
         text = (
             f"without a replica identity, updates and deletes of {names} would fail while"
-            " the table is published: ALTER TABLE ... REPLICA IDENTITY FULL, or use"
-            " publication="
+            " the table is published: ALTER TABLE ... REPLICA IDENTITY FULL"
         )
-        raise OptionError(text)
+        remedies = (Remedy("publications", code="[...]"),)
+        raise OptionError(text, advice=", or use ", remedies=remedies)
     (quoted,) = quote(conn, [name])
     command = (
         f"CREATE PUBLICATION {quoted} FOR TABLE {', '.join(chosen)}"
-        " WITH (publish_via_partition_root)"
+        f" WITH (publish_via_partition_root{_stored(conn)})"
     )
     failed = f'cannot create publication "{name}"'
     run(conn, command, failed, Command.PUBLICATION, publication=name)
+
+
+def _stored(conn: psycopg.Connection[Any]) -> str:
+    has_option = conn.info.server_version >= _GENERATED_SINCE
+    return ", publish_generated_columns = stored" if has_option else ""
 
 
 def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
@@ -137,5 +142,6 @@ WHERE c.relkind = 'r' AND c.relreplident <> 'f'
     )
 ORDER BY 1
 """
+_GENERATED_SINCE = 180_000
 #: Less than the receiver allows for all that it does before the stream.
 _LOCK_SECONDS = 30

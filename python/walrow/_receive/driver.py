@@ -520,7 +520,10 @@ class Driver:
             load_requests.request(self._log, culprits.others)
         if done is not None:
             loaded = done.progress(0)
-            tables, rows = counted(loaded.tables, "table"), counted(loaded.rows, "row")
+            rows = counted(loaded.rows, "row")
+            tables = counted(loaded.tables, "table")
+            if loaded.tables == 1:
+                (tables,) = (table.name for table in done.tables)
             self._reports.add(f"loaded {tables} with {rows}")
 
     def _received(self) -> Received:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Culprits(NamedTuple):
-    """Why tables have broken a load, by name, and the names of its other tables."""
+    """Why tables have broken a load, by name, without it; and the names of its other tables."""
 
     refused: Mapping[str, str]
     others: Sequence[str]
@@ -566,10 +566,12 @@ class LoadDecisions:
         # The text of an error that is not walrow's own may contain values, so only its
         # kind is said.
         why = str(failure) if isinstance(failure, Error) else type(failure).__name__
-        refused = list(culprits.refused.values())
-        more = f"; and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
-        text = f"a load was given up: {'; '.join(refused[:_NAMED]) or why}{more}"
-        return [*actions, Note(text), *self._conclude(attempt, text, culprits)]
+        if refused := [f"{name}: {text}" for name, text in culprits.refused.items()]:
+            more = f"; and {len(refused) - _NAMED} more"
+            why = "; ".join(refused[:_NAMED]) + (more if len(refused) > _NAMED else "")
+        text = f"a load was given up: {why}"
+        note = text if refused else f"the load of {attempt.names} was given up: {why}"
+        return [*actions, Note(note), *self._conclude(attempt, text, culprits)]
 
     def _break_first(
         self,

@@ -219,10 +219,10 @@ class TableLoad:
             with contextlib.suppress(psycopg.Error):
                 now = self._connections[-1]
                 for oid, text in locks_on(now, list(names), READING).items():
-                    found[names[oid]] = f"{names[oid]} waits for {text}"
+                    found[names[oid]] = f"it waits for {text}"
                 later = published_tables(now, self._publications)
                 for name in altered(self.tables, later):
-                    found.setdefault(name, f"{name} {_MOVED}")
+                    found.setdefault(name, f"it {_MOVED}")
         if not found:
             return Broken(self._number, error)
         return self._broken(
@@ -305,7 +305,7 @@ class TableLoad:
         text = "in the publication: add it with ALTER PUBLICATION, or name another one as schema.name"
         there = {table.name for table in self.tables}
         refused: dict[str, Error] = {
-            name: OptionError(f"no table {name} {text}")
+            name: OptionError(f"there is no such table {text}")
             for name in self._names or ()
             if name not in there
         }
@@ -327,10 +327,7 @@ class TableLoad:
         """The event of a load that is broken, at least by these tables."""
         names = self._names or [table.name for table in self.tables]
         others = [name for name in names if name not in refused]
-        texts = {
-            name: text if name in (text := str(error)) else f"{name}: {text}"
-            for name, error in refused.items()
-        }
+        texts = {name: str(error) for name, error in refused.items()}
         error = error or next(iter(refused.values()))
         return Broken(self._number, error, Culprits(texts, others))
 
@@ -366,7 +363,7 @@ class TableLoad:
             it.name for it in self.tables if not entries.issuperset(it.memberships)
         ]
         if moved:
-            self._moved = {it: f"{it} {_MOVED}" for it in moved}
+            self._moved = dict.fromkeys(moved, f"it {_MOVED}")
             text = f"a table {_MOVED}"
             raise ReplicationError(text, sqlstate=SERIALIZATION_FAILURE)
         now.close()

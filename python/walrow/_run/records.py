@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from walrow._core import LogObjects
-from walrow._log.status_record import FOLDER, is_locked
+from walrow._log.locks import is_locked
+from walrow._log.status_record import FOLDER
 from walrow._lsn import Lsn
 from walrow.errors import Error, LogError
 

@@ -97,7 +97,7 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
             f"walrow: {done.path} has {counted(done.files, 'file')}, from {done.start_lsn} to"
             f" {done.end_lsn}"
         )
-    if done.wal == "missing":
+    if done.wal == "missing" and not is_quiet():
         say(
             f"walrow: it has no WAL, and needs that from {done.start_lsn} to {done.end_lsn} on"
             f" timeline {done.end_timeline} to be recovered"
@@ -152,7 +152,7 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     With --json, each line contains state, timeline, written, flushed and note.
     """
     stop = threading.Event()
-    show = print_state if as_json else None if is_quiet() else Notes()
+    show = print_state if as_json else Notes()
     with stopped_by_signals(stop):
         received = of_python.receive_wal(dsn, status=show, stop=stop, **options)
     if not (as_json or is_quiet()):

@@ -26,6 +26,7 @@ from walrow._run.reading import read
 from walrow._run.records import RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
 from walrow.cli.source import is_quiet, quiet
+from walrow.cli.states import is_trouble
 from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import Error
@@ -159,7 +160,8 @@ def apply_by_file(
 
 
 def _wait() -> None:
-    say("walrow apply: waits for the end of an earlier applier of this log")
+    if not is_quiet():
+        say("walrow apply: waits for the end of an earlier applier of this log")
 
 
 def _loaded(path: str, *, is_supervised: bool) -> Loaded:
@@ -196,6 +198,8 @@ class _Receiving:
             status.note is not None or status.state == "streaming"
         ):
             self._note = status.note
+            if is_quiet() and not is_trouble(status):
+                return
             if self._is_again and _FINDING.match(status.note or ""):
                 return
             if status.note is None and self._is_streaming:

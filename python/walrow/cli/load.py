@@ -62,12 +62,12 @@ def load(
         if not count:
             text = f"no load was requested of {words}"
             raise click.ClickException(text)
-        say(f"walrow: cancelled the load of {words}")
+        _say(f"cancelled the load of {words}")
         return
     load_tables(names, log=log, wait=not no_wait, timeout=timeout, waiting=_say)
-    say(f"walrow: {'requested the load of' if no_wait else 'loaded'} {words}")
+    _say(f"{'requested the load of' if no_wait else 'loaded'} {words}")
 
 
-def _say(waits: str) -> None:
+def _say(text: str) -> None:
     if not is_quiet():
-        say(f"walrow: {waits}")
+        say(f"walrow: {text}")

@@ -59,7 +59,7 @@ def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     checked = check_file(loaded)
     if checked.problems:
         _refuse(checked)
-    if checked.unasked is not None:
+    if checked.unasked is not None and not is_quiet():
         say(f"walrow run: the server was not asked for its tables: {checked.unasked}")
     loaded.log.mkdir(
         mode=0o750 if loaded.file.log.group_access else 0o700,
@@ -117,7 +117,7 @@ def _check(loaded: Loaded, *, as_json: bool) -> None:
                 ["table", "target", "engine", "mode", "needs a load, because"],
                 [list(row.values()) for row in rows],
             )
-        for each in checked.plan.removed:
+        for each in checked.plan.removed if not is_quiet() else ():
             say(f"walrow: {each.place} of {each.table} is not in the file any more")
     if checked.problems:
         _refuse(checked)

@@ -6,6 +6,7 @@ import sys
 
 from walrow._backup.wal.options import WalStatus
 from walrow._receive.status import Status
+from walrow.cli.source import is_quiet
 from walrow.cli.terminal import print_json, printable, say
 
 
@@ -13,6 +14,12 @@ def print_state(status: Status | WalStatus) -> None:
     """Prints a state as one JSON object."""
     print_json(status.to_dict())
     sys.stdout.flush()
+
+
+def is_trouble(status: Status | WalStatus) -> bool:
+    """Whether a state has an error, which `--quiet` prints, too."""
+    note = status.note or "warning:"
+    return status.state in _TROUBLED and not note.startswith("warning:")
 
 
 class Notes:
@@ -23,7 +30,7 @@ class Notes:
 
     def __call__(self, status: Status | WalStatus) -> None:
         """Is called with each state."""
-        if self.has_news(status):
+        if self.has_news(status) and (is_trouble(status) or not is_quiet()):
             words = "" if status.note is None else f": {printable(status.note)}"
             say(f"walrow: {status.state}{words}")
 
@@ -36,3 +43,6 @@ class Notes:
             return False
         self._note = status.note
         return True
+
+
+_TROUBLED = ("connecting", "degraded")

@@ -114,7 +114,7 @@ def _findings(
     # A publication that leaves out a root also leaves out its partitions.
     asked |= {int(oid) for oid, parts in roots.items() if not asked.isdisjoint(parts)}
     yield from check_wanted(wanted, published, found, roots, asked)
-    yield from check_tables(published, server["role"], major, found, asked)
+    yield from check_tables(published, server["role"], found, asked)
     yield from check_bugs(conn.info.server_version, published)
     if not server["standby"]:
         yield from check_trigger(trigger_state(conn))

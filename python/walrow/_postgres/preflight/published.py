@@ -41,6 +41,8 @@ class CheckedTable(NamedTuple):
     lacks: list[str]
     #: Tables that inherit from it, by OID.
     children: dict[str, str]
+    #: Publications that send more of these columns once they publish generated columns.
+    sendable: Sequence[str] = ()
 
 
 class WithoutSend(NamedTuple):
@@ -116,9 +118,17 @@ leaves (root, value) AS (
     JOIN identity i ON i.oid = l.oid
     GROUP BY l.root
 ),
-unsent (oid, columns) AS (
-    SELECT a.attrelid, jsonb_agg(DISTINCT quote_ident(a.attname))
+unsent (oid, columns, sendable) AS (
+    SELECT a.attrelid, jsonb_agg(DISTINCT quote_ident(a.attname)),
+        jsonb_agg(DISTINCT quote_ident(p.publication)) FILTER (
+            -- Virtual ones are never sent, and a column list decides alone.
+            WHERE a.attgenerated = 's' AND to_jsonb(b) ->> 'pubgencols' = 'n'
+            AND NOT EXISTS (
+                SELECT FROM pg_publication_rel r
+                WHERE r.prpubid = b.oid AND r.prrelid = a.attrelid
+                    AND to_jsonb(r) ->> 'prattrs' IS NOT NULL))
     FROM published p
+    JOIN pg_publication b ON b.pubname = p.publication
     JOIN pg_attribute a ON a.attrelid = p.oid
     WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''
         -- Before 18, generated columns are never sent, even if attnames lists them.
@@ -147,7 +157,8 @@ SELECT jsonb_build_object(
     'lacks', s.lacks,
     'children', {children},
     'may_select', has_table_privilege(s.oid, 'SELECT'),
-    'unsent', coalesce(u.columns, '[]')
+    'unsent', coalesce(u.columns, '[]'),
+    'sendable', coalesce(u.sendable, '[]')
 )::text
 FROM checked s
 JOIN pg_class c ON c.oid = s.oid

@@ -16,7 +16,6 @@ from walrow._postgres.preflight.published import (
 def check_tables(
     published: Sequence[CheckedTable],
     role: str,
-    major: int,
     publications: Sequence[Publication],
     asked: Collection[int],
 ) -> Iterator[Finding]:
@@ -24,7 +23,7 @@ def check_tables(
     yield from _column_lists(published)
     yield from _identities(published)
     yield from _roots(published)
-    yield from _generated(published, major)
+    yield from _generated(published)
     yield from _select(published, role)
     yield from _operations(published)
     yield from _children(published, publications, asked)
@@ -115,7 +114,7 @@ def _loses(root: Identity, leaf: Identity) -> bool:
     return root.kind == "full" or not set(root.keys) <= set(leaf.keys)
 
 
-def _generated(published: Sequence[CheckedTable], major: int) -> Iterator[Finding]:
+def _generated(published: Sequence[CheckedTable]) -> Iterator[Finding]:
     columns = [
         f"{table.identity.quoted}.{column}"
         for table in published
@@ -124,17 +123,13 @@ def _generated(published: Sequence[CheckedTable], major: int) -> Iterator[Findin
     if not columns:
         return
     text = f"generated columns are not sent: {listed(columns)}"
-    sql = None
-    if major >= _GENERATED_SINCE:
-        text += "; stored ones can be"
-        names = dict.fromkeys(
-            name for table in published if table.unsent for name in table.publications
-        )
-        sql = "\n".join(
-            f"ALTER PUBLICATION {name} SET (publish_generated_columns = stored);"
-            for name in names
-        )
-    yield Finding("generated-columns", "note", text, sql)
+    names = dict.fromkeys(name for table in published for name in table.sendable)
+    sql = "\n".join(
+        f"ALTER PUBLICATION {name} SET (publish_generated_columns = stored);"
+        for name in names
+    )
+    text += "; stored ones can be" if sql else ""
+    yield Finding("generated-columns", "note", text, sql or None)
 
 
 def _select(published: Sequence[CheckedTable], role: str) -> Iterator[Finding]:
@@ -196,6 +191,3 @@ def _children(
 
 def _full(tables: Iterable[str]) -> str:
     return "\n".join(f"ALTER TABLE {name} REPLICA IDENTITY FULL;" for name in tables)
-
-
-_GENERATED_SINCE = 18
