@@ -16,7 +16,7 @@ from servers import EmbeddedServer, FetchedServer
 from servers.fetched import VERSIONS
 from servers.receiving import drop_if_there, run_walrow
 from walrow import postgres
-from walrow._postgres.preflight.published import CheckedTable, Identity
+from walrow._postgres.preflight.published import CheckedTable, Denied, Identity
 from walrow._postgres.preflight.server import (
     check_bugs,
     check_server,
@@ -371,6 +371,76 @@ def test_a_slot_in_use_names_its_client(database: Database) -> None:
                 return
             database.run("SELECT pg_sleep(0.01)")
     pytest.fail("the slot is still in use")
+
+
+def test_a_receiver_of_walrow_does_not_disturb_a_preflight(database: Database) -> None:
+    with postgres.ReplicationStream.connect(database.dsn) as stream:
+        stream.start(database.name, publications="shop")
+        found = database.one("slot-active", "note")
+        pid = stream.connection.info.backend_pid
+        assert f"in use by process {pid} (walrow): a receiver of walrow" in found.text
+        assert found.sql is None
+        assert not postgres.preflight(
+            database.conn, slot=database.name, publications="shop"
+        ).errors
+
+
+def test_what_a_role_may_not_copy(database: Database) -> None:
+    """The statements make exactly those copies possible that were refused before."""
+    database.run(
+        "CREATE ROLE reader LOGIN REPLICATION",
+        'CREATE SCHEMA "Odd"',
+        "CREATE TABLE root (id int, n int) PARTITION BY LIST (id)",
+        "CREATE TABLE one PARTITION OF root FOR VALUES IN (1)",
+        'CREATE TABLE "Odd".two PARTITION OF root FOR VALUES IN (2)',
+        "CREATE TABLE policed (id int PRIMARY KEY)",
+        "ALTER TABLE policed ENABLE ROW LEVEL SECURITY",
+        "CREATE TABLE by_column (id int PRIMARY KEY, n int, secret text)",
+        "CREATE PUBLICATION copied FOR TABLE root, policed, by_column (id, n)"
+        " WITH (publish_via_partition_root = true)",
+        # Of the root, that is not needed.
+        "GRANT SELECT ON one, policed TO reader",
+        "GRANT SELECT (id) ON by_column TO reader",
+    )
+    copies = {
+        "one": "SELECT id, n FROM ONLY one",
+        "two": 'SELECT id, n FROM ONLY "Odd".two',
+        "policed": "SELECT id FROM ONLY policed",
+        "by_column": "SELECT id, n FROM ONLY by_column",
+    }
+    try:
+        with psycopg.connect(database.dsn, user="reader", autocommit=True) as conn:
+            other = Database(database.server, database.name, conn)
+            conn.execute("SET row_security = off")
+
+            def refused() -> set[str]:
+                names = set()
+                for name, copy in copies.items():
+                    try:
+                        conn.execute(copy.encode())
+                    except psycopg.errors.InsufficientPrivilege:
+                        names.add(name)
+                return names
+
+            assert refused() == {"two", "policed", "by_column"}
+            found = other.one("select-privilege", "note", publications="copied")
+            assert (found.sql or "").splitlines() == [
+                'GRANT USAGE ON SCHEMA "Odd" TO reader;',
+                'GRANT SELECT ON public.by_column, "Odd".two TO reader;',
+            ]
+            database.run("GRANT SELECT (n) ON by_column TO reader")
+            found = other.one("select-privilege", "note", publications="copied")
+            assert 'reader may not read schema "Odd", "Odd".two:' in found.text
+            database.fix(found)
+            assert refused() == {"policed"}
+            assert not other.findings("select-privilege", publications="copied")
+            found = other.one("row-security", "note", publications="copied")
+            assert "policies hide rows of public.policed from role reader" in found.text
+            database.fix(found)
+            assert refused() == set()
+            assert not other.findings("row-security", publications="copied")
+    finally:
+        database.run("DROP OWNED BY reader", "DROP ROLE reader")
 
 
 def test_a_slot_that_will_be_lost_and_then_is(database: Database) -> None:
@@ -738,7 +808,7 @@ def test_known_bugs_of_a_minor_version(
         needs_identity=True,
         identity=identity,
         leaves=[],
-        may_select=True,
+        denied=Denied([], [], []),
         unsent=[],
         lists_differ=False,
         lacks=[],

@@ -12,12 +12,11 @@ LOG/_run/receive.status, LOG/_run/apply.status        262,144 bytes: two slots o
 28  payload                           fields that it does not know. This layout is final.
 ```
 
-The file is allocated once and then overwritten in place, so a full disk does not stop it. (A file system that
-copies on write may refuse a write nevertheless: then the record becomes stale.) It is neither synced nor
-locked for a write. Its owner holds an exclusive `flock` of the file while it lives, so a killed owner, and a
-copy of the folder, are recognised as not alive; a process number is never asked. The owner writes at each
-change and at least every 5 seconds, in a thread of its own that nothing waits for. An owner that is stopped
-or hangs is recognised by its time, and by the number that does not grow: clocks may differ.
+The file is allocated once and overwritten in place, so a full disk does not stop it (a file system that copies on
+write may refuse a write: then the record becomes stale). Its owner writes at each change and at least every 5
+seconds, in a thread that nothing waits for, and holds a `flock` of the file while it lives: so a killed owner and a
+copy of the folder are recognised, and process numbers are not asked. An owner that is stopped or hangs is recognised
+by the record's time, and because clocks may differ, by the number that does not grow.
 
 A log in an object store has no such file: what a receiver does is not known there.
 """
@@ -88,7 +87,7 @@ class Idle(Result):
 
 @result
 class Degraded(Result):
-    """It tries again, and may succeed without anyone's help."""
+    """It tries again, and may succeed without help."""
 
     cause: Cause
     text: str
@@ -122,18 +121,7 @@ Phase: TypeAlias = (
 
 @result
 class ReceiverFacts(Result):
-    """How far a receiver is.
-
-    Attributes:
-        server: The server's end of WAL, as far as it is known.
-        received: The LSN up to which the server has sent its changes.
-        durable: The LSN up to which the log has them.
-        visible: The LSN up to which readers see them. None before it is known.
-        heard: When the last byte came from the server. None before the first one.
-        reconnects: How often the stream was started again.
-        error: The last error with its hint, which may be over.
-        failed: When it came.
-    """
+    """How far a receiver is: LSNs, when the server was heard last, and the last error, which may be over."""
 
     server: Lsn | None = None
     received: Lsn | None = None
@@ -147,14 +135,7 @@ class ReceiverFacts(Result):
 
 @result
 class TargetFacts(Result):
-    """How far a target is.
-
-    Attributes:
-        end: The LSN up to which it has all changes. None before the first commit.
-        committed: When it was last committed, if this process did so.
-        problem: Why it is not current.
-        since: When it had this problem first.
-    """
+    """How far a target is, when this process has committed to it last, and its problem since when."""
 
     oid: int
     table: str
@@ -167,18 +148,9 @@ class TargetFacts(Result):
 
 @result
 class Record(Result):
-    """A status record.
+    """A status record: who wrote it when, the last turn of its main loop, and when the phase began.
 
-    Attributes:
-        process: The number of its process, for people.
-        started: When the process began to publish.
-        time: When this was written.
-        turn: How many turns its main loop has made.
-        turned: When it made the last one.
-        since: When the phase began.
-        receiver: Only of a receiver.
-        targets: Only of an applier.
-        omitted: How many targets had no room.
+    Targets that had no room are `omitted`.
     """
 
     process: int
@@ -209,15 +181,7 @@ class Record(Result):
 
 
 class Life(enum.Enum):
-    """Whether the owner of a record lives.
-
-    Attributes:
-        UNKNOWN: The log has no place for a record: it is in an object store.
-        NONE: There is no record.
-        ALIVE: The owner lives, and writes.
-        STALE: The owner lives, and does not write: it is frozen, or the disk stalls.
-        ENDED: The owner is gone.
-    """
+    """Whether the owner of a record lives. One that is `STALE` lives, and does not write."""
 
     UNKNOWN = "unknown"
     NONE = "none"

@@ -18,7 +18,6 @@ from walrow._log.status_record import (
     Degraded,
     Phase,
     ReceiverFacts,
-    Record,
     Snapshotting,
     StatusFile,
     Stopped,
@@ -116,7 +115,7 @@ class Reports:
                     kept,
                     seen.load,
                     note or seen.trouble,
-                    self._publisher.record,
+                    self._publisher.file.record,
                 )
             )
 
@@ -135,73 +134,60 @@ class Publisher:
 
     def __init__(self, log: Path, watch: Watch) -> None:
         """Publishes nothing yet."""
-        self._file = StatusFile(log, "receive")
-        self._watch = watch
-        self._due = 0.0
-        self._published: Phase | None = None
-        self._turns = self._streams = 0
-        self._connection = 0
-        self._streams_since = -math.inf
-        #: The last failure, and the failure that is not over.
-        self._last: Failure | None = None
+        self.file, self._watch = StatusFile(log, "receive"), watch
+        self._due, self._turns = 0.0, 0
+        self._phase: Phase = Connecting()
+        self._facts = ReceiverFacts()
+        #: The connections that have streamed, and since when the last one does.
+        self._streams, self._connection, self._since = 0, 0, 0.0
+        #: The failure that is not over.
         self._failure: Failure | None = None
-        before = self._file.before
+        before = self.file.before
         if before is not None and (text := before.error) is not None:
             # Until a stream shows that it is over.
             self._failure = Failure(Cause.SERVER, text, Lsn(0), before.time)
-        self._facts = ReceiverFacts()
-
-    @property
-    def record(self) -> Record | None:
-        """The record that was published last."""
-        return self._file.record
 
     def fail(self, core: Core, word: State, text: str) -> None:
         """Learns why there is no stream."""
         cause = Cause.DISK if word == "degraded" else Cause.SERVER
-        now = dt.datetime.now(dt.UTC)
-        self._last = self._failure = Failure(cause, text, core.durable, now)
+        self._failure = Failure(cause, text, core.durable, dt.datetime.now(dt.UTC))
 
     def turn(
         self, core: Core, stream: ReplicationStream | None, loading: tuple[str, ...]
     ) -> None:
         """Publishes how the receiver is, if it is time or has changed."""
+        now, end, failure = time.monotonic(), Lsn(0), self._failure
         self._turns += 1
-        now = time.monotonic()
-        if core.is_streaming and core.link.number != self._connection:
-            self._connection, self._streams_since = core.link.number, now
-            self._streams += 1
-        has_moved = self._failure is not None and core.durable > self._failure.durable
-        if core.is_streaming and (
-            has_moved or now - self._streams_since > _STABLE_SECONDS
-        ):
-            self._failure = None
-        end = Lsn(0) if stream is None else stream.server_lsn
-        if core.is_streaming and not core.link.has_other_positions:
-            end = max(end, Lsn(self._watch.look()[0] or 0))
-        lag = end - core.durable if core.durable else 0
-        phase = self._published or Connecting()
+        if stream is not None:
+            if core.link.number != self._connection:
+                self._streams, self._connection = self._streams + 1, core.link.number
+                self._since = now
+            has_moved = failure is not None and core.durable > failure.durable
+            if has_moved or now > self._since + _STABLE_SECONDS:
+                self._failure = None
+            end = stream.server_lsn
+            if not core.link.has_other_positions:
+                end = max(end, Lsn(self._watch.look()[0] or 0))
+        phase = self._phase
         if isinstance(core.phase, Running):
-            phase = phase_of(core, lag, loading, self._failure)
-        if phase == self._published and now < self._due:
+            phase = phase_of(core, end, loading, self._failure)
+        if phase == self._phase and now < self._due:
             return
-        self._due, self._published = now + _PUBLISH_SECONDS, phase
-        disk, last = core.disk, self._last
-        ago = now - core.heard
-        facts = ReceiverFacts(
-            server=end or None,
-            received=None if stream is None else stream.received,
+        self._due, self._phase = now + _PUBLISH_SECONDS, phase
+        before, heard = self._facts, None
+        if core.heard > -math.inf:
+            heard = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=now - core.heard)
+        self._facts = ReceiverFacts(
+            server=end or before.server,
+            received=before.received if stream is None else stream.received,
             durable=core.durable or None,
-            visible=None if disk is None else disk.visible,
-            heard=None
-            if ago == math.inf
-            else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=ago),
+            visible=before.visible if core.disk is None else core.disk.visible,
+            heard=heard,
             reconnects=max(0, self._streams - 1),
-            error=None if last is None else last.text,
-            failed=None if last is None else last.time,
+            error=before.error if failure is None else failure.text,
+            failed=before.failed if failure is None else failure.time,
         )
-        self._facts = facts
-        self._file.post(phase, self._turns, facts)
+        self.file.post(phase, self._turns, self._facts)
 
     def end(self, error: BaseException | None) -> None:
         """Publishes why the receiver has ended, and nothing more."""
@@ -211,8 +197,8 @@ class Publisher:
             now = dt.datetime.now(dt.UTC)
             self._facts = replace(self._facts, error=text, failed=now)
             phase = Stopped(text) if may_pass(error) else WaitingForPerson(text)
-        self._file.post(phase, self._turns, self._facts)
-        self._file.close()
+        self.file.post(phase, self._turns, self._facts)
+        self.file.close()
 
 
 def may_pass(failure: BaseException) -> bool:
@@ -221,9 +207,9 @@ def may_pass(failure: BaseException) -> bool:
 
 
 def phase_of(
-    core: Core, lag: int, loading: tuple[str, ...], failure: Failure | None
+    core: Core, end: Lsn, loading: tuple[str, ...], failure: Failure | None
 ) -> Phase:
-    """The phase of a receiver that is `lag` bytes behind its server."""
+    """The phase of a receiver whose server's WAL ends there."""
     disk, (word, note) = core.disk, core.word or ("connecting", None)
     trouble = None if disk is None else disk.trouble or disk.definitions.trouble
     if word == "degraded":
@@ -236,7 +222,8 @@ def phase_of(
         return Degraded(Cause.CATALOG, trouble)
     if isinstance(core.loads.state, load.Beginning | load.Copying | load.Placing):
         return Snapshotting(loading)
-    return CatchingUp() if lag > _BEHIND_BYTES else Streaming()
+    is_behind = core.durable and end - core.durable > _BEHIND_BYTES
+    return CatchingUp() if is_behind else Streaming()
 
 
 def lag_seconds(

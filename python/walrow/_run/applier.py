@@ -164,7 +164,7 @@ class Applier:
             raise
         facts = facts_of(log)
         places = doubtful(self._loaded, facts)
-        found = plan(self._loaded, facts, existing(places) if places else ())
+        found = plan(self._loaded, facts, existing(places))
         try:
             has_requested, trouble = self._request(found.load, now), ""
         except (Error, OSError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from walrow._run.config import Loaded
@@ -10,6 +11,7 @@ from walrow._run.matching import unmatched
 from walrow._run.plan import Facts, Plan, doubtful, plan
 from walrow._run.server import Published, published_of
 from walrow.errors import Error
+from walrow.log import Log
 
 
 class Checked(NamedTuple):
@@ -19,11 +21,13 @@ class Checked(NamedTuple):
         plan: The plan for now.
         problems: The problems that keep it from its start, each with its remedy.
         unasked: Why the server could not be asked. None if it has answered.
+        unreadable: The problems of loads, which let it start: the role may not read tables.
     """
 
     plan: Plan
     problems: list[str]
     unasked: str | None
+    unreadable: list[str]
 
 
 def check(loaded: Loaded) -> Checked:
@@ -57,7 +61,9 @@ def check(loaded: Loaded) -> Checked:
             )
     inherited = dict.fromkeys(found.parents, _INHERITED)
     try:
-        facts = facts_of(opened(loaded.log), found.tables, inherited)
+        log = opened(loaded.log)
+        facts = facts_of(log, found.tables, inherited)
+        problems += _other_source(log, source.slot, found.source)
     except FileNotFoundError:
         facts = Facts(tables=tuple(found.tables), unaccepted=inherited)
     # The log alone does not know a table that has joined the publication since.
@@ -65,9 +71,35 @@ def check(loaded: Loaded) -> Checked:
         named = (*facts.tables, *facts.left)
         problems += unmatched(loaded, named, may_come=found.grows)
     places = doubtful(loaded, facts)
-    made = plan(loaded, facts, existing(places) if places else ())
+    made = plan(loaded, facts, existing(places))
     problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]
-    return Checked(made, [f"{loaded.path}: {it}" for it in problems], unasked)
+    unreadable = [
+        f"{it.table.name}: {found.unreadable[it.table.oid]}"
+        for it in made.claims
+        if it.table.oid in found.unreadable
+    ]
+    return Checked(
+        made, [f"{loaded.path}: {it}" for it in problems], unasked, unreadable
+    )
+
+
+def _other_source(log: Log, slot: str, server: tuple[str, str] | None) -> Iterator[str]:
+    """Why a log cannot continue with a server and a slot."""
+    known = log.source
+    advice = (
+        f"give the log of this one, or a new directory, in [log] path, not {log.path}"
+    )
+    if server is not None and known.system_identifier not in (None, server[0]):
+        yield (
+            f"the log comes from another server: its system identifier is "
+            f"{known.system_identifier}, and this server has {server[0]}: {advice}"
+        )
+    elif server is not None and known.database not in (None, server[1]):
+        yield (
+            f"the log comes from database {known.database}, and dsn leads to {server[1]}: {advice}"
+        )
+    elif known.slot not in (None, slot):
+        yield f"the log comes from slot {known.slot}, and the file has {slot}: {advice}"
 
 
 _INHERITED = (

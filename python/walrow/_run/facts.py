@@ -101,9 +101,13 @@ def _key(log: Log, table: LogTable) -> tuple[str, ...]:
     return ()
 
 
-def existing(places: Iterable[str]) -> set[str]:
-    """The places that have a table. One in a catalog counts, as only Spark knows it."""
-    return {it for it in places if _exists(it)}
+def existing(places: Iterable[str]) -> dict[str, str]:
+    """The places that have a table, or may have one in a catalog, which only Spark knows."""
+    return {
+        it: "exists" if is_path(it) else "may exist, which only Spark knows"
+        for it in places
+        if _exists(it)
+    }
 
 
 def _exists(place: str) -> bool:

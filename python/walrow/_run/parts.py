@@ -23,14 +23,7 @@ from walrow._results import Result, result
 
 @result
 class PartStatus(Result):
-    """A receiver or an applier.
-
-    Attributes:
-        life: Whether it lives: `alive`, `stale` if it hangs or was stopped, `ended`, `none` if there
-            was none yet, `unknown` for a log in an object store.
-        record: Its status record.
-        reasons: The reasons why a person must look.
-    """
+    """A receiver or an applier: whether it lives, its record, and why a person must look."""
 
     life: Life
     record: Record | None
@@ -50,12 +43,7 @@ class PartStatus(Result):
 def part_of(
     log: str | os.PathLike[str] | None, part: Part, *, is_wanted: bool
 ) -> PartStatus:
-    """Reads a record. One that does not run is a reason if it `is_wanted`.
-
-    Raises:
-        LogError: The record is damaged, or of another version.
-        OSError: It cannot be read.
-    """
+    """Reads a record. One that does not run is a reason if it `is_wanted`. None: an object store."""
     if log is None:
         return PartStatus(Life.UNKNOWN, None, ())
     life, record = read_record(Path(log), part)
@@ -66,27 +54,24 @@ def part_of(
 def _reasons(
     part: Part, life: Life, record: Record | None, *, is_wanted: bool
 ) -> Iterator[str]:
-    name = _NAMES[part]
-    who = f"the {name}"
+    name, who = _NAMES[part], f"the {_NAMES[part]}"
     if record is not None:
-        who = f"the {name} (process {record.process} on {record.host})"
+        who = f"{who} (process {record.process} on {record.host})"
     match life:
-        case Life.UNKNOWN:
-            return
         case Life.STALE:
             since = "" if record is None else f" since {_time(record.time)}"
             yield (
                 f"{who} has published nothing{since}: its process is stopped or hangs, or its disk "
                 "stalls or is full"
             )
-        case Life.NONE:
-            if is_wanted:
-                yield f"no {name} runs, and a target is configured"
+        case Life.NONE if is_wanted:
+            yield f"no {name} runs, and a target is configured"
         case Life.ENDED if record is not None:
             yield from _of_ended(part, record, is_wanted=is_wanted)
+        case Life.ALIVE if record is not None and part == "receive":
+            yield from _of_receiver(who, record)
         case _:
-            if record is not None and part == "receive":
-                yield from _of_receiver(who, record)
+            pass
 
 
 def _of_ended(part: Part, record: Record, *, is_wanted: bool) -> Iterator[str]:

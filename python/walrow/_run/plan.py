@@ -5,7 +5,9 @@ Here is no I/O and no clock.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from walrow._run.matching import claims
@@ -107,16 +109,21 @@ def doubtful(loaded: Loaded, facts: Facts) -> set[str]:
     }
 
 
-def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
-    """Makes the plan. `existing` are the `doubtful` places that have a table."""
+def plan(
+    loaded: Loaded, facts: Facts, existing: Mapping[str, str] = MappingProxyType({})
+) -> Plan:
+    """Makes the plan. `existing` are the `doubtful` places that have a table: each "exists"."""
     found = claims(loaded, facts.tables)
     recorded = {it.place: it for it in facts.recorded}
     apply, load, waiting, refused, unaccepted = [], [], [], [], []
     for claim in found:
         target = loaded.file.target[claim.at]
         text = claim.problem
-        if text is None and claim.place in existing:
-            text = _change(loaded, facts, claim)
+        change = _change(loaded, facts, claim)
+        if text is None and change is not None and claim.place in existing:
+            text = (
+                f"{change[0]}, and {claim.place} {existing[claim.place]}: {change[1]}"
+            )
         if text is not None:
             refused.append(Refused(claim, text))
             continue
@@ -161,8 +168,8 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
     )
 
 
-def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
-    """The change of a table that only a new target can take. None without one."""
+def _change(loaded: Loaded, facts: Facts, claim: Claim) -> tuple[str, str] | None:
+    """The change of a table that only a new target can take, and what to do. None without one."""
     target = loaded.file.target[claim.at]
     where = loaded.names(claim.at)
     before = next((it for it in facts.recorded if it.place == claim.place), None)
@@ -173,7 +180,14 @@ def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
         if not moved:
             return None
         what = f"the target of {claim.table.name} was {moved[0].place} so far"
-    elif before.mode != target.mode:
+        forget = shlex.join(
+            ["walrow", "log", "forget", str(loaded.log), moved[0].place]
+        )
+        return f"{where}: {what}", (
+            f"if it was moved there, or its directory was: {forget}. Otherwise choose a place that "
+            "is new"
+        )
+    if before.mode != target.mode:
         what = f'mode was "{before.mode}" so far for {claim.table.name}'
     else:
         keys = target.keys or facts.identities.get(claim.table.oid, ())
@@ -190,10 +204,7 @@ def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
             f"the key of {claim.table.name} was ({', '.join(before.keys)}) so far, not "
             f"({', '.join(keys)})"
         )
-    return (
-        f"{where}: {what}, and {claim.place} exists: choose a place that is new, or remove what is "
-        "there"
-    )
+    return f"{where}: {what}", "choose a place that is new"
 
 
 def _has_earlier_rows(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._postgres.connecting import connect_for_sql, parameters_of
+from walrow._postgres.preflight.published import tables_to_check
+from walrow._postgres.preflight.tables import check_snapshot
 from walrow._postgres.published import HAS_SCHEMAS, for_version
 from walrow._postgres.session import quote, records
 from walrow._run.matching import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     import psycopg
 
@@ -25,6 +28,8 @@ class Published(NamedTuple):
         has_slot: Whether the slot exists.
         grows: Whether a publication takes up new tables: it has all tables, or all of a schema.
         parents: The OIDs of the tables with children by inheritance.
+        unreadable: Why the role cannot copy the rows of tables, by OID.
+        source: The server and the database. None if the role may not see that.
     """
 
     tables: list[Table]
@@ -32,6 +37,8 @@ class Published(NamedTuple):
     has_slot: bool
     grows: bool
     parents: frozenset[int] = frozenset()
+    unreadable: Mapping[int, str] = MappingProxyType({})
+    source: tuple[str, str] | None = None
 
 
 class Publication(NamedTuple):
@@ -80,7 +87,24 @@ def published_of(source: Source) -> Published:
             slots > 0,
             any(each.grows for each in chosen),
             frozenset(oid for each in chosen for oid in each.parents),
+            _unreadable(conn, [it.name for it in chosen]),
+            (records(conn, _SYSTEM)[0], conn.info.dbname),
         )
+
+
+def _unreadable(
+    conn: psycopg.Connection[Any], publications: list[str]
+) -> dict[int, str]:
+    (role,) = records(conn, "SELECT to_jsonb(quote_ident(current_user))::text")
+    found = {}
+    for table in tables_to_check(conn, publications):
+        findings = [
+            f"{it.text}: {(it.sql or '').replace(chr(10), ' ')}"
+            for it in check_snapshot([table], role)
+        ]
+        if findings:
+            found[table.oid] = "; ".join(findings)
+    return found
 
 
 def server_of(conn: psycopg.Connection[Any]) -> Server:
@@ -160,4 +184,5 @@ ORDER BY n.nspname, c.relname
 _SLOTS = """
 SELECT to_jsonb(count(*))::text FROM pg_replication_slots WHERE slot_name = %(slot)s
 """
+_SYSTEM = "SELECT to_jsonb(system_identifier::text)::text FROM pg_control_system()"
 _CONNECT_SECONDS = 5

@@ -13,7 +13,7 @@ from walrow._log.left import Left, Ruling
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.retention import holds
-from walrow._log.status_record import FOLDER, Life
+from walrow._log.status_record import FOLDER, Life, Part
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
@@ -151,7 +151,15 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
     except LogError as error:
         if error.code != "not_a_log" or not (Path(path) / FOLDER).is_dir():
             raise
-        return _before_the_log(Path(path), allow_stopped=allow_stopped)
+        # No server was reached yet.
+        parts: tuple[Part, Part] = ("receive", "apply")
+        reasons = [
+            reason
+            for part in parts
+            for reason in part_of(path, part, is_wanted=not allow_stopped).reasons
+        ]
+        text = "; ".join([f"{path} is not a log yet", *reasons])
+        raise LogError(text, code="not_a_log") from None
     segments = log.segments()
     tables = log.tables()
     left = log._record().left
@@ -208,7 +216,7 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
                 f"{table.name} needs a load, because {table.needs_load}{why}: {command}"
             )
     needing = {it.table for it in needs}
-    targets = _targets(recorded, applier, receiver, tables, needing, forgotten)
+    targets = _targets(recorded, (receiver, applier), tables, needing, forgotten)
     reasons += [
         f"{it.table}: {it.error} (since {it.since.isoformat(timespec='seconds')})"
         for it in targets
@@ -245,13 +253,13 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
 
 def _targets(
     recorded: Sequence[Recorded],
-    applier: PartStatus,
-    receiver: PartStatus,
+    parts: tuple[PartStatus, PartStatus],
     tables: Sequence[LogTable],
     needs: Collection[str],
     forgotten: Collection[int],
 ) -> tuple[TargetStatus, ...]:
     """The recorded targets, and those that have never worked."""
+    receiver, applier = parts
     published = applier.record.targets if applier.record is not None else ()
     facts = {(it.oid, it.place): it for it in published}
     known = {(it.oid, it.place) for it in recorded}
@@ -292,30 +300,6 @@ def _targets(
             )
         )
     return tuple(found)
-
-
-def _before_the_log(path: Path, *, allow_stopped: bool) -> Status:
-    """The status before a server was reached for the first time."""
-    receiver = part_of(path, "receive", is_wanted=not allow_stopped)
-    applier = part_of(path, "apply", is_wanted=not allow_stopped)
-    return Status(
-        location=str(path),
-        receiver=receiver,
-        applier=applier,
-        source=SourceIdentity(None, None, None),
-        start=Lsn(0),
-        end=Lsn(0),
-        last_commit=None,
-        segments=0,
-        bytes=0,
-        readers=(),
-        held=None,
-        needs_load=(),
-        marks=(),
-        left=(),
-        targets=(),
-        reasons=(*receiver.reasons, *applier.reasons),
-    )
 
 
 def _held(log: Log, segments: list[Segment]) -> str | None:

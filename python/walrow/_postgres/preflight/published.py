@@ -22,6 +22,15 @@ class Identity(NamedTuple):
     is_unlogged: bool
 
 
+class Denied(NamedTuple):
+    """What a role may not read of a table and its partitions, as SQL."""
+
+    schemas: list[str]
+    tables: list[str]
+    #: Tables whose policies hide rows from it.
+    policies: list[str]
+
+
 class CheckedTable(NamedTuple):
     """A table under the name under which its changes are sent. Names are SQL."""
 
@@ -32,7 +41,8 @@ class CheckedTable(NamedTuple):
     identity: Identity
     #: The identities of its partitions, if their changes are sent as changes of this table.
     leaves: list[Identity]
-    may_select: bool
+    #: What keeps the role from copying its rows.
+    denied: Denied
     #: Generated columns that are not sent.
     unsent: list[str]
     #: The publications publish different columns of it.
@@ -70,6 +80,7 @@ def tables_to_check(
             | {
                 "identity": Identity(**row["identity"]),
                 "leaves": [Identity(**leaf) for leaf in row["leaves"]],
+                "denied": Denied(**row["denied"]),
             }
         )
         for row in rows
@@ -136,6 +147,19 @@ unsent (oid, columns, sendable) AS (
             OR NOT coalesce(p.columns ? a.attname::text, false))
     GROUP BY a.attrelid
 ),
+-- A snapshot reads the published columns of each partition.
+copied (root, oid, relname, relnamespace, may_select) AS (
+    SELECT p.oid, c.oid, c.relname, c.relnamespace,
+        has_table_privilege(c.oid, 'SELECT') OR NOT EXISTS (
+            SELECT FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                AND coalesce(p.columns ? a.attname::text, a.attgenerated = '')
+                AND NOT has_column_privilege(c.oid, a.attnum, 'SELECT')
+        )
+    FROM published p
+    LEFT JOIN leaf l ON l.root = p.oid
+    JOIN pg_class c ON c.oid = coalesce(l.oid, p.oid)
+),
 checked (oid, publications, needs_identity, lists, lacks) AS (
     SELECT p.oid, jsonb_agg(DISTINCT quote_ident(p.publication)), bool_or(p.needs_identity),
         count(DISTINCT p.columns), to_jsonb(array_remove(ARRAY[
@@ -156,7 +180,16 @@ SELECT jsonb_build_object(
     'lists_differ', s.lists > 1,
     'lacks', s.lacks,
     'children', {children},
-    'may_select', has_table_privilege(s.oid, 'SELECT'),
+    'denied', (
+        SELECT jsonb_build_object(
+            'schemas', coalesce(jsonb_agg(DISTINCT quote_ident(n.nspname))
+                FILTER (WHERE NOT has_schema_privilege(n.oid, 'USAGE')), '[]'),
+            'tables', coalesce(jsonb_agg(DISTINCT format('%%I.%%I', n.nspname, d.relname))
+                FILTER (WHERE NOT d.may_select), '[]'),
+            'policies', coalesce(jsonb_agg(DISTINCT format('%%I.%%I', n.nspname, d.relname))
+                FILTER (WHERE row_security_active(d.oid)), '[]'))
+        FROM copied d JOIN pg_namespace n ON n.oid = d.relnamespace WHERE d.root = s.oid
+    ),
     'unsent', coalesce(u.columns, '[]'),
     'sendable', coalesce(u.sendable, '[]')
 )::text

@@ -36,12 +36,13 @@ def check_slot(
     if slot.active_pid is not None:
         application = slot.active_application
         by = f" ({application})" if application else ""
-        yield Finding(
-            "slot-active",
-            "error",
-            f"slot {name} is in use by process {slot.active_pid}{by}; stop that client",
-            f"SELECT pg_catalog.pg_terminate_backend({slot.active_pid});",
-        )
+        text = f"slot {name} is in use by process {slot.active_pid}{by}"
+        if application and application.partition(" ")[0] == "walrow":
+            text += ": a receiver of walrow, which must be the one for your log"
+            yield Finding("slot-active", "note", text)
+        else:
+            sql = f"SELECT pg_catalog.pg_terminate_backend({slot.active_pid});"
+            yield Finding("slot-active", "error", f"{text}; stop that client", sql)
     if slot.wal_status == "lost" or slot.invalidation_reason:
         reason = slot.invalidation_reason or "the server removed its WAL"
         yield Finding(

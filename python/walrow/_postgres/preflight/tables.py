@@ -24,7 +24,7 @@ def check_tables(
     yield from _identities(published)
     yield from _roots(published)
     yield from _generated(published)
-    yield from _select(published, role)
+    yield from check_snapshot(published, role)
     yield from _operations(published)
     yield from _children(published, publications, asked)
 
@@ -132,15 +132,25 @@ def _generated(published: Sequence[CheckedTable]) -> Iterator[Finding]:
     yield Finding("generated-columns", "note", text, sql or None)
 
 
-def _select(published: Sequence[CheckedTable], role: str) -> Iterator[Finding]:
-    names = [table.identity.quoted for table in published if not table.may_select]
-    if names:
-        text = (
-            f"role {role} may not read {listed(names)}: changes can be received, but"
-            " tables cannot be loaded"
-        )
-        sql = f"GRANT SELECT ON {', '.join(names)} TO {role};"
-        yield Finding("select-privilege", "note", text, sql)
+def check_snapshot(published: Sequence[CheckedTable], role: str) -> Iterator[Finding]:
+    """Checks whether the role may copy the rows of tables, and of all their partitions."""
+    schemas, tables, policies = (
+        list(dict.fromkeys(name for table in published for name in table.denied[kind]))
+        for kind in range(3)
+    )
+    cannot = "changes can be received, but no load can copy the rows"
+    if schemas or tables:
+        sql = []
+        if schemas:
+            sql.append(f"GRANT USAGE ON SCHEMA {', '.join(schemas)} TO {role};")
+        if tables:
+            sql.append(f"GRANT SELECT ON {', '.join(tables)} TO {role};")
+        what = [*(f"schema {it}" for it in schemas), *tables]
+        text = f"role {role} may not read {listed(what)}: {cannot}"
+        yield Finding("select-privilege", "note", text, "\n".join(sql))
+    if policies:
+        text = f"policies hide rows of {listed(policies)} from role {role}: {cannot}"
+        yield Finding("row-security", "note", text, f"ALTER ROLE {role} BYPASSRLS;")
 
 
 def _operations(published: Sequence[CheckedTable]) -> Iterator[Finding]:
