@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: Sources with a fault, compiled beside those of the other tests.
 FAULTY = ROOT / "target" / "faulty"
-#: The most time of a core.
+#: The worlds must find each fault in this processor time.
 SECONDS = 600
 
 
@@ -84,7 +84,7 @@ class Found(NamedTuple):
 
 @functools.cache
 def program() -> str:
-    """Compile the worlds once, with all faults. A variable says which of them is there."""
+    """Compile the worlds once, with all faults: `WALROW_FAULT` chooses one."""
     for path in ["Cargo.toml", "Cargo.lock", "crates", "benches"]:
         copy = FAULTY / path
         if (ROOT / path).is_file():

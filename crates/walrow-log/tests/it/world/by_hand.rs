@@ -89,8 +89,8 @@ impl Actor {
             self.pause();
         }
         self.world.aside(|it| {
-            // Once a writer goes on without the object, or an erasure has begun, or another object
-            // has the name, it is too late: "To restore a log, stop its receiver", and "a published
+            // A writer has started without the object, an erasure has begun, or another object has
+            // the name: "put only that one back, before a receiver starts again", and "a published
             // segment never changes, unless rows were erased since" (docs/log.md).
             let secret = it.truth.secret.as_ref();
             let is_late = it.truth.opened != opened
@@ -151,7 +151,10 @@ fn remove(inner: &mut Inner, actor: usize, act: Act) -> Option<(String, Inode)> 
     if found.is_empty() {
         return None;
     }
-    let (name, inode) = found.swap_remove(inner.choices.next(found.len()));
+    // Without an earlier segment, there is a gap. The last one is missed only if something names it.
+    let newest = found.len() - 1;
+    let draws = found.len() * if act == Act::RemovesSegment { 2 } else { 1 };
+    let (name, inode) = found.swap_remove(inner.choices.next(draws).min(newest));
     let is_lock = matches!(act, Act::RemovesOpen | Act::RemovesWriter);
     if is_lock && inner.truth.lacks_other_lock(act, inner.disk()) {
         return None;

@@ -272,8 +272,8 @@ impl Disk {
             }
         }
         if is_evicted {
-            // The lost bytes count as written: once they leave the cache, readers find what the disk
-            // has.
+            // The system takes the lost bytes for written ones, and drops them from its cache. Then
+            // readers find the bytes of the disk.
             let size = content.bytes.len();
             content.bytes.clone_from(&content.synced);
             content.bytes.resize(size, 0);
@@ -387,8 +387,8 @@ impl Disk {
             }
             let content = Content::change(content);
             for write in std::mem::take(&mut content.writes) {
-                // The whole write, no byte of it, its first bytes, or its last bytes behind what was
-                // there, or zeros.
+                // The whole write, no byte of it, its first bytes, or its last bytes. Earlier bytes or
+                // zeros are before these.
                 match (chosen(3), &write) {
                     (0, _) => {}
                     (1, Write::At(_, bytes)) => {

@@ -94,7 +94,7 @@ pub(crate) struct Truth {
     pub(crate) is_lacking: bool,
     /// Whether somebody has ever removed an object by hand.
     pub(crate) has_lacked: bool,
-    /// How often a writer has opened the log, and the processes that are about to.
+    /// How often a writer has opened the log or repaired it, and the processes that are about to.
     pub(crate) opened: u64,
     pub(crate) opening: BTreeSet<Life>,
     /// The processes whose journal somebody has removed.

@@ -30,7 +30,7 @@ pub(super) struct Session<'a> {
     /// The position at the start.
     pub(super) opened: Lsn,
     pub(super) is_broken: bool,
-    /// Whether the last call failed, and the writer can go on.
+    /// Whether the last call failed, but the writer is not broken.
     is_refused: bool,
 }
 
@@ -505,7 +505,7 @@ impl Session<'_> {
 
     fn publish(&mut self) -> Attempt<()> {
         let published = self.call(Asked::Publish, |it| it.writer.publish(&mut it.assembler));
-        // A receiver goes on with the stream, and publishes again later.
+        // A receiver continues with the stream, and publishes later.
         if self.is_refused && !self.process.has_ended() && self.actor.next(2) == 1 {
             return Ok(());
         }
