@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import uuid
 from typing import TYPE_CHECKING, Any, Literal
@@ -142,15 +143,24 @@ class Follower:
             text = "another table has the name"
             raise walrow.errors.SchemaError(text)
         if self.options:
-            state = log.state(self.name, **self.options).to_pyarrow().to_pylist()
-            net = log.net(self.name, start=0, **self.options).to_pyarrow().to_pylist()
-            kept = [row for row in net if row["_change_type"] != "delete"]
-            return min(_by_key(state), _by_key(kept), key=len)
+            return self._least(log)
         with sqlite3.connect(self.path, isolation_level=None) as db:
             apply(log, self.name, db)
             db.row_factory = sqlite3.Row
             found = db.execute(f'SELECT * FROM "{self.name}"').fetchall()  # noqa: S608
         return [dict(row) for row in found]
+
+    def _least(self, log: walrow.Log) -> list[dict[str, Any]] | None:
+        """The rows of the state or of the net changes: of the one that has fewer keys. None if both are refused."""
+        found = []
+        with contextlib.suppress(walrow.Error):
+            state = log.state(self.name, **self.options)
+            found.append(_by_key(state.to_pyarrow().to_pylist()))
+        with contextlib.suppress(walrow.Error):
+            net = log.net(self.name, start=0, **self.options).to_pyarrow().to_pylist()
+            kept = [row for row in net if row["_change_type"] != "delete"]
+            found.append(_by_key(kept))
+        return min(found, key=len, default=None)
 
 
 def _by_key(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
