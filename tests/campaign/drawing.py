@@ -128,16 +128,10 @@ class _Draw:
     def statements(self, theme: str) -> tuple[Step, ...]:
         """A day of statements, alone and together, and their return, around rows and looks."""
         often = GRAMMARS[theme] or list(PRODUCTIONS)
-        kind = (
-            self.chance.choice((1, 2))
-            if theme == "publications"
-            else self.chance.randrange(3)
-        )
-        first = (
-            kind + self.chance.choice((0, 3)),
-            self.chance.choice((1, 1, 2, 2, 3, 4)),
-        )
-        steps = [Step("begin", first)]
+        # Of 0 to 5: 3 and later publish leaves instead of roots.
+        kinds = {"publications": (1, 2, 4, 5), "identities": (0, 1, 2, 2, 5)}
+        kind = self.chance.choice(kinds.get(theme, range(6)))
+        steps = [Step("begin", (kind, self.chance.choice((1, 1, 2, 2, 3, 4))))]
         if self.is_so(_WITH_TRIGGER) and "trigger" not in self.without:
             steps.append(Step("trigger"))
         was_quiet = False
