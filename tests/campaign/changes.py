@@ -294,14 +294,36 @@ def fresh(day: Day, kind: int) -> None:
             f"CREATE TABLE {name} (id int, a int, g int GENERATED ALWAYS AS (a * 2) STORED, v text, PRIMARY KEY (id))"
         ],
     ][kind]
+    rows = f"INSERT INTO {name} (id, a, v) SELECT g, g, 'fresh' FROM generate_series(1, 3) g"
+    _publish(day, name, create, rows)
+
+
+@step(2, is_harmless=True)
+def fresh_key(day: Day, kind: int) -> None:
+    """A published table with keys that are equal as floats, or no dates: see `follow_table`."""
+    name = f"k{day.number()}"
+    type_, values = (
+        ("numeric", "9007199254740992, 9007199254740993"),
+        ("date", "'infinity', '-infinity'"),
+    )[kind]
+    create = [f"CREATE TABLE {name} (id {type_} PRIMARY KEY, v text)"]
+    rows = (
+        f"INSERT INTO {name} SELECT it, it FROM unnest(ARRAY[{values}]::{type_}[]) it"
+    )
+    _publish(day, name, create, rows)
+    last = day.ask(f"SELECT to_regclass('{name}')::oid::bigint")
+    day.focus = last[0][0] if last and last[0][0] else day.focus
+
+
+def _publish(day: Day, name: str, create: list[str], rows: str) -> None:
     if day.publication == "named":
         # It stays empty: rows that come with it would need a load.
         create.append(f"ALTER PUBLICATION p ADD TABLE {name}")
-        if not day.attempt("BEGIN", *create, "COMMIT"):
-            day.attempt("ROLLBACK")
+        if day.is_together or day.attempt("BEGIN", *create, "COMMIT"):
+            return
+        day.attempt("ROLLBACK")
     else:
-        rows = "SELECT g, g, 'fresh' FROM generate_series(1, 3) g"
-        day.attempt(*create, f"INSERT INTO {name} (id, a, v) {rows}")
+        day.attempt(*create, rows)
     watch(day)
 
 

@@ -30,7 +30,8 @@ columns: create create_as create_like add_column add_with_default add_with_funct
 tables: create create_like create_partition create_root create_child drop attach detach inherit inherit_no_more move rename_table swap_names logged unlogged vacuum_full cluster replica_identity grant grant_system owner freeze add_column rename_column swap_columns
 names: add_name add_name add_name swap_names rename_table rename_table swap_names rename_schema move create drop create_like_with_rows
 partitions: root_identity root_identity root_identity partition_identity partition_identity create_partition attach detach create_sub_root logged unlogged publish_via drop_key
-keys: create_as create_as create_as insert_again insert_again insert_null follow_lake follow_lake follow_table drop_key drop_key move_key add_key replica_identity replica_identity create
+identities: root_identity root_identity root_identity root_identity partition_identity replica_identity replica_identity drop_key add_key create_partition
+keys: fresh_key fresh_key fresh_key fresh_key create_as create_as create_as insert_again insert_again insert_null follow_lake follow_lake follow_table drop_key drop_key move_key add_key replica_identity replica_identity create
 publications: leave_publication enter_publication leave_schema enter_schema move publish_some publish_all publish_via filter_rows choose_columns no_filter make_publication_again add_with_default create attach
 """
 
@@ -127,16 +128,10 @@ class _Draw:
     def statements(self, theme: str) -> tuple[Step, ...]:
         """A day of statements, alone and together, and their return, around rows and looks."""
         often = GRAMMARS[theme] or list(PRODUCTIONS)
-        kind = (
-            self.chance.choice((1, 2))
-            if theme == "publications"
-            else self.chance.randrange(3)
-        )
-        first = (
-            kind + self.chance.choice((0, 3)),
-            self.chance.choice((1, 1, 2, 2, 3, 4)),
-        )
-        steps = [Step("begin", first)]
+        # Of 0 to 5: 3 and later publish leaves instead of roots.
+        kinds = {"publications": (1, 2, 4, 5), "identities": (0, 1, 2, 2, 5)}
+        kind = self.chance.choice(kinds.get(theme, range(6)))
+        steps = [Step("begin", (kind, self.chance.choice((1, 1, 2, 2, 3, 4))))]
         if self.is_so(_WITH_TRIGGER) and "trigger" not in self.without:
             steps.append(Step("trigger"))
         was_quiet = False

@@ -128,6 +128,14 @@ FAULTS: tuple[Known, ...] = (
         '[["begin", 0, 1], ["root_identity"], ["look"], ["update", 0], ["delete"], ["look"]]',
     ),
     Known(
+        "keys that are equal as another type",
+        '[["begin", 0, 1], ["fresh_key", 0], ["follow_table", 0, 0]]',
+    ),
+    Known(
+        "keys that would be NULL",
+        '[["begin", 0, 1], ["fresh_key", 1], ["follow_table", 0, 0]]',
+    ),
+    Known(
         "the file of the newest segment is lost",
         '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
     ),

@@ -12,7 +12,7 @@ from campaign.oracle import published, server_rows, shown
 from campaign.steps import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from campaign.day import Day
 
@@ -96,9 +96,13 @@ class Target:
 
 
 def compare_with_server(
-    day: Day, oid: int, rows: Iterable[Mapping[str, Any]], what: str = "the target of "
+    day: Day,
+    oid: int,
+    rows: Iterable[Mapping[str, Any]],
+    what: str = "the target of ",
+    but: Collection[str] = (),
 ) -> None:
-    """Compares the rows of a target with the rows of its table on the server.
+    """Compares the rows of a target with the rows of its table on the server, but for some columns.
 
     Raises:
         Fault: They are others.
@@ -106,9 +110,10 @@ def compare_with_server(
     if day.erased.get(oid) or day.is_partial or (oid in day.blind and not day.is_told):
         return
     rows = list(rows)
-    for published_oid, name, columns, where in published(day):
+    for published_oid, name, every, where in published(day):
         if published_oid != oid:
             continue
+        columns = [it for it in every if it not in but]
         expected = server_rows(day, name, columns, where)
         found = sorted(
             (tuple((it, row.get(it)) for it in columns) for row in rows), key=str
