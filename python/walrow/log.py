@@ -49,7 +49,7 @@ from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, location_of, opened
 from walrow._sources.urls import is_url
-from walrow.errors import LogError, OptionError, Remedy
+from walrow.errors import LogError, OptionError, Remedy, SchemaError
 from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
@@ -460,6 +460,11 @@ class Log(OpenedLog):
                 f"log: walrow load {self.location} {name}"
             )
             raise LogError(text, code="pruned", table=name) from None
+        except SchemaError:
+            if name is None:
+                raise
+            text = f"{name} has no change in the log yet: walrow load {self.location} {name}"
+            raise SchemaError(text, table=name) from None
         given: dict[str, Any] = {**options, "metadata": ()}
         if given.keys() & {"types", "schema", "unrepresentable"}:
             known = self._tables(record).tables[rows.oid]

@@ -608,6 +608,11 @@ def test_partitions_stand_for_their_table(database: Database) -> None:
     for publication in ("sales", "parts"):
         options = {"publications": publication, "tables": ["sale"]}
         assert database.findings("table-unpublished", **options) == []
+    found = database.one(
+        "table-unpublished", "error", publications="sales", tables=["sale_2a"]
+    )
+    text = "changes of public.sale_2a are sent as those of public.sale: name this table"
+    assert (found.text, found.sql) == (text, None)
     # The changes come under the names of the partitions.
     database.run("ALTER TABLE sale REPLICA IDENTITY FULL")
     assert database.findings("partition-identity", publications="parts") == []

@@ -770,6 +770,9 @@ def test_columns_that_change_before_a_look_sees_them(world: World) -> None:
     world.sql(*(f"CREATE TABLE {it} (id bigint PRIMARY KEY, v int)" for it in COLUMNS))
     world.sql("CREATE PUBLICATION p FOR ALL TABLES")
     world.look()
+    text = "public.added has no change in the log yet: walrow load"
+    with pytest.raises(walrow.errors.SchemaError, match=text):
+        world.log.state("added")
     for name, (statements, _) in COLUMNS.items():
         world.sql(
             *(

@@ -117,7 +117,12 @@ def check_wanted(
             yield Finding("table-kind", "error", text, sql)
             continue
         parts = {relation.oid, *roots.get(str(relation.oid), [])}
-        if publications and not parts & sent:
+        above = [it for it in published if relation.oid in roots.get(str(it.oid), ())]
+        if above and not parts & sent:
+            root = above[0].identity.quoted
+            text = f"changes of {relation.quoted} are sent as those of {root}: name this table"
+            yield Finding("table-unpublished", "error", text)
+        elif publications and not parts & sent:
             names = listed(it.quoted for it in publications)
             text = f"table {relation.quoted} is in no publication of {names}"
             sql = adding(relation.quoted, publications, asked)
