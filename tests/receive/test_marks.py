@@ -54,6 +54,7 @@ ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
     20, "public.t", "d", COLUMNS, [], [PART], [ALL], "", "", 600, 2, [], [], {}, False
 )
+VARCHAR = TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=1043)])
 ONLY = Questions(lambda _oid, _since: (), lambda _oid: None, lambda _since, _until: ())
 
 
@@ -97,8 +98,14 @@ def codes(record: Published) -> list[str]:
         (TABLE._replace(memberships=[ALL, ALL._replace(place="9 all")]), []),
         (TABLE._replace(filter_digests=["(id > 1)"]), ["row_filter"]),
         (
-            TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=1043)]),
+            TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=17)]),
             ["column_type"],
+        ),
+        # From text to varchar, in the same file or in another one.
+        (VARCHAR, []),
+        (
+            VARCHAR._replace(parts=[PART._replace(file=30, toast=33)]),
+            ["column_type", "rewritten"],
         ),
         (
             TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(expression=7)]),
@@ -133,6 +140,19 @@ def test_new_files_without_toast_are_a_rewrite_or_a_truncate() -> None:
     waiting = settled(record, {}, Lsn(8), Lsn(8), ONLY)
     assert (codes(waiting), list(waiting.new_files)) == ([], [20])
     assert codes(settled(waiting, {}, position, position, ONLY)) == ["rewritten"]
+
+
+def test_old_rows_explain_a_new_file_unless_a_load_came_before() -> None:
+    bare, kept = part(toast=None), part(toast=None, file=30, keeps_rows=True)
+    record = at_beginning([bare], (), ["p"], Lsn(8))
+    look = Look([kept], ["p"], Lsn(16), Lsn(16))
+    assert after_look(record, look).new_files == {}
+    # A new column may have got a value in the rows.
+    wider = look._replace(tables=[kept._replace(last_column=3)])
+    assert list(after_look(record, wider).new_files) == [20]
+    # The load is older than the look that the rows were compared with.
+    loaded = after_load(after_look(record, look), [bare], Lsn(12), look)
+    assert list(loaded.new_files) == [20]
 
 
 def test_a_truncate_explains_a_file_that_it_can_have_made() -> None:

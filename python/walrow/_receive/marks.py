@@ -589,8 +589,8 @@ def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, st
     for part in table.parts:
         file, toast = known.get(part.oid, (None, None))
         is_new = part.birth.has_other_file if file is None else file != part.file
-        may_differ = not part.keeps_rows and (toast is None or part.oid != table.oid)
-        if is_new and (may_differ or is_wider):
+        is_unsure = not part.keeps_rows and (toast is None or part.oid != table.oid)
+        if is_new and (is_unsure or is_wider):
             found[part.oid] = part.truncates
     return found
 
