@@ -101,7 +101,7 @@ def codes(record: Published) -> list[str]:
             TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=17)]),
             ["column_type"],
         ),
-        # From text to varchar, in the same file or in another one.
+        # From text to varchar. Another file may have other values.
         (VARCHAR, []),
         (
             VARCHAR._replace(parts=[PART._replace(file=30, toast=33)]),

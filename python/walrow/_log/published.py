@@ -47,7 +47,7 @@ class Published(NamedTuple):
     seen: Lsn = Lsn(0)
     #: The state of the event trigger. None if no look has asked for it.
     told: Hearing | None = None
-    #: The ID of a transaction: what no look has seen was written by it or by later ones.
+    #: The oldest transaction that can have changed the catalog after the last look.
     horizon: int | None = None
 
     def parts(self) -> dict[tuple[int, int], int]:
