@@ -92,7 +92,7 @@ def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> 
 def aligned(
     rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
 ) -> Iterator[str]:
-    """Rows of text as lines with columns. `numbers` are those that are right-aligned."""
+    """Rows of text as lines with columns. The columns of `numbers` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (

@@ -24,7 +24,7 @@ from walrow._log.following import Follower
 from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
 from walrow._log.left import Absence, Left, Ruling
 from walrow._log.marks import Mark, Why
-from walrow._log.names import find_table, resolve, tables_of
+from walrow._log.names import NamedTables, tables_of
 from walrow._log.needs import accept, decide, read_record
 from walrow._log.net_range import NetRules, net_of
 from walrow._log.net_refusals import problems
@@ -267,7 +267,7 @@ class Log(OpenedLog):
 
     def tables(self) -> Results[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
-        found = self._tables(self._record())
+        found = self._tables(self._record()).tables.values()
         # Published tables that never had a change are not in the log.
         removed = self._log.removed()
         shown = (
@@ -277,9 +277,9 @@ class Log(OpenedLog):
         )
         return Results(shown, "table")
 
-    def _tables(self, record: Published) -> list[LogTable]:
+    def _tables(self, record: Published) -> NamedTables:
         """The tables, also published tables without changes."""
-        return tables_of(self._log, record)
+        return NamedTables(tables_of(self._log, record), record)
 
     def _record(self) -> Published:
         """The receiver's record of published tables and marks, with the accepted ones."""
@@ -304,7 +304,7 @@ class Log(OpenedLog):
                 (`read_only`).
         """
         record = self._record()
-        found = find_table(self._tables(record), table, record)
+        found = self._tables(record).find(table)
         oid, name, now = found.oid, found.name, dt.datetime.now(dt.UTC)
         open_: set[str] = {it.code for it in found.marks if it.is_open}
         if (left := found.left) is not None and left.needs_ruling:
@@ -437,7 +437,7 @@ class Log(OpenedLog):
         chosen, columns, name = table, None, None
         if record.tables is not None:
             # Once: that looks at all segments.
-            found = resolve(self, self._tables(record), record, table, at)
+            found = self._tables(record).at(self, table, at)
             for error, _ in problems(self.location, found, Lsn(0), at, self.end):
                 raise LogError(
                     error.reason, code=error.code, table=error.table, lsn=error.lsn
@@ -462,8 +462,8 @@ class Log(OpenedLog):
             raise LogError(text, code="pruned", table=name) from None
         given: dict[str, Any] = {**options, "metadata": ()}
         if given.keys() & {"types", "schema", "unrepresentable"}:
-            known = {it.oid: it for it in self._tables(record)}
-            given["_keys"] = key_columns(self, known[rows.oid])
+            known = self._tables(record).tables[rows.oid]
+            given["_keys"] = key_columns(self, known)
         return Reader(rows, table=rows.oid, **given)
 
     @with_options(StateOptions)
@@ -531,12 +531,10 @@ class Log(OpenedLog):
             LogError: Changes after `start` were removed from the log (`pruned`).
             OptionError: The options are invalid or contradict each other.
         """
-        record = self._record()
         return net_of(
             self,
             self.location,
-            self._tables(record),
-            record,
+            self._tables(self._record()),
             table,
             start=start,
             end=end,
@@ -575,8 +573,7 @@ class Log(OpenedLog):
             progress: Is called with the number of bytes of each segment.
 
         Returns:
-            What the next receiver will repair, such as after a crash, each in words. Empty if
-            there is nothing to repair.
+            The repairs that the next receiver will make, such as after a crash, each in words.
 
         Raises:
             LogError: A file is damaged or missing, so that a receiver would refuse it, too.

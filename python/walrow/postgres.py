@@ -1,8 +1,8 @@
 """Servers: what is missing on one, its catalog, slots and publications, its settings.
 
 - `preflight` says what is missing before changes can be received.
-- `create_slot` prepares a stream; `drop_slot`, `alter_slot` and `slots` manage what is
-  there.
+- `create_slot` prepares a stream; `drop_slot`, `alter_slot` and `slots` manage existing
+  slots.
 - `create_physical_slot` and `read_slot` are for slots that keep WAL itself.
 - `identify_system`, `show`, `timeline_history` and `start_replication_command` are the
   other replication commands.

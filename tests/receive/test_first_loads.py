@@ -214,6 +214,29 @@ def test_a_table_that_comes_and_goes_stops_no_load(feed: Feed) -> None:
     assert not {"public.other", "public.item"} & needed(feed.log).keys()
 
 
+def test_a_table_that_is_dropped_at_each_attempt_is_left_out(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot of the slot has it, and nobody can lock it."""
+    feed.execute("DROP PUBLICATION p", "CREATE PUBLICATION p FOR ALL TABLES")
+    monkeypatch.setattr("walrow._receive.load._RETRY_SECONDS", 0.1)
+    real = TableLoad._open
+
+    def coming(it: TableLoad) -> Any:
+        feed.execute("CREATE TABLE brief (id int)")
+        return real(it)
+
+    def gone(*arguments: Any) -> None:
+        feed.execute("DROP TABLE brief")
+        copying.lock(*arguments)
+
+    monkeypatch.setattr(TableLoad, "_open", coming)
+    monkeypatch.setattr("walrow._receive.loading.lock", gone)
+    feed.receive_now(create=True, snapshot=True)
+    assert rows(feed.log, "other") == 7
+    assert not {"public.other", "public.item"} & needed(feed.log).keys()
+
+
 @pytest.mark.parametrize("is_mended", [False, True])
 def test_a_first_load_without_a_table_that_is_killed(
     feed: Feed, *, is_mended: bool

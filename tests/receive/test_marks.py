@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from walrow._log.items import LogColumn, LogTable, LogVersion
 from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Reason, Why, ended, marked
-from walrow._log.names import find_table, owners
+from walrow._log.names import NamedTables
 from walrow._log.needs import read_published
 from walrow._log.new_files import Pending, is_explained
 from walrow._log.published import Published
@@ -488,10 +488,10 @@ def test_a_name_means_one_table_or_none(
     record = record._replace(tables={20: {"name": "public.t"}, 50: {"name": "other.t"}})
     if expected is None:
         with pytest.raises(SchemaError):
-            find_table(tables, "t", record)
+            NamedTables(tables, record).find("t")
     else:
-        assert find_table(tables, "t", record).oid == expected
-        assert owners(tables, record)["public", "t"].oid == expected
+        assert NamedTables(tables, record).find("t").oid == expected
+        assert NamedTables(tables, record).owners()["public", "t"].oid == expected
 
 
 def test_children_are_marked_until_they_are_accepted() -> None:

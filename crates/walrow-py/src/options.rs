@@ -110,7 +110,7 @@ fn defaults_of<'py>(py: Python<'py>, lists: &[&[Declared]]) -> PyResult<Bound<'p
 /// The options of `read` and `Decoder`.
 pub(crate) struct Options {
     pub(crate) builder: DecoderBuilder,
-    /// That of a `Decoder`. The source of a `Reader` knows its own.
+    /// The framing of a `Decoder`. The source of a `Reader` knows its own.
     pub(crate) framing: Framing,
     /// The names of metadata columns, until their prefix is read.
     metadata: Option<Vec<String>>,

@@ -306,8 +306,8 @@ const MAX_NAME: usize = 256;
 const MAX_COLUMNS: usize = 1600;
 
 impl Relations {
-    /// Takes the `client_encoding` that a session reports. It applies only if nothing was read in
-    /// another encoding. `has_open`: whether a transaction is open or prepared.
+    /// Takes the `client_encoding` that a session reports. It applies only while the stream
+    /// has no text in another encoding. `has_open`: whether a transaction is open or prepared.
     pub(crate) fn report(&mut self, value: PgString<'_>, has_open: bool) -> Result<(), ErrorKind> {
         let reported = match value.0 {
             // The server does not know the encoding.

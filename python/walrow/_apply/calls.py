@@ -18,7 +18,6 @@ from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Commit, Conflict, Found
 from walrow._apply.units import Batch, LogContents, loads_of, plan, plan_all
 from walrow._log.marks import Why
-from walrow._log.names import resolve
 from walrow._log.net_refusals import problems
 from walrow._log.tables import begin_of
 from walrow._lsn import Lsn
@@ -74,7 +73,7 @@ class Call:
         self.end = self.log.end
         if options.end is not None:
             self.end = min(self.log._log.lsn_of(options.end, "end"), self.end)
-        self.table = resolve(self.log, log.tables, log.record, options.table, self.end)
+        self.table = log.tables.at(self.log, options.table, self.end)
         self.unit_size = unit_size
         self.record = Record(log, self.table, options)
 

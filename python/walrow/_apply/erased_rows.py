@@ -86,7 +86,7 @@ def _places(changes: pa.RecordBatch) -> pa.RecordBatch:
 def erased_columns(
     record: Record, columns: Iterable[str], keys: Iterable[str]
 ) -> list[tuple[str, int]]:
-    """The columns of a target whose values before an LSN were erased, with the LSN. A key has none."""
+    """The columns of a target whose values before an LSN were erased, with the LSN. Columns of a key are never among them."""
     found = read_erasures(record.contents.log.read_object).get(record.table.oid)
     gone = {} if found is None else found.columns
     own = {it.lower() for it in keys}

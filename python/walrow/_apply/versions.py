@@ -389,7 +389,7 @@ def merge_rows(
     Args:
         keys: The columns of the key.
         kinds: The types that the target has for the table's columns.
-        opened: The new versions: the table's columns, and those of a history but `_is_current`.
+        opened: The new versions: the columns of the table and of a history, without `_is_current`.
         ended: The target's versions that end: their keys, and when.
     """
     import pyarrow as pa

@@ -17,7 +17,7 @@ DIRECTORY_MODE = 0o700
 def named(
     path: Path, remedy: str = "start again when it is fixed: nothing is lost"
 ) -> Iterator[None]:
-    """Names the file in an error of the file system, and says what to do."""
+    """Names the file in an error of the file system, with a remedy."""
     try:
         yield
     except OSError as error:

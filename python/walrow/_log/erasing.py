@@ -11,7 +11,7 @@ from typing import Any
 from walrow._core import LogDirectory, LogEraser
 from walrow._log.erasures import note_erasure
 from walrow._log.left import Ruling
-from walrow._log.names import find_table, had_name, tables_of
+from walrow._log.names import NamedTables, had_name, tables_of
 from walrow._log.needs import read_record
 from walrow._options import COLUMNS, listed
 from walrow._read.reading import read
@@ -58,7 +58,7 @@ def erase(
         left = {it: replace(at, ruling=Ruling.OPEN) for it, at in record.left.items()}
         record = record._replace(left=left)
         tables = tables_of(log, record)
-        oid = find_table(tables, table, record, takes_ended=True).oid
+        oid = NamedTables(tables, record).find(table, takes_ended=True).oid
         known = _names(log, oid)
         for name in [*columns, *(name for key in wanted for name in key)]:
             if name not in known:

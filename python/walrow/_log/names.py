@@ -7,7 +7,7 @@ of the names that got another table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from operator import add
 from typing import TypeAlias
 
@@ -85,84 +85,81 @@ def tables_of(log: LogDirectory, record: Published) -> list[LogTable]:
     ]
 
 
-def resolve(
-    log: OpenedLog,
-    tables: Sequence[LogTable],
-    record: Published,
-    name: TableName,
-    at: Lsn,
-) -> LogTable:
-    """The table that has a name at a position. `tables` includes published ones without a change."""
-    end = log._log.end
-    if isinstance(name, int) or at >= min(
-        end, end if record.tables is None else record.position
-    ):
-        return find_table(tables, name, record)
-    oid = _one(name, owners_at(log, record, name, at))
-    # Without an owner, its first change is later.
-    had = [it for it in tables if it.oid == oid or (oid is None and had_name(it, name))]
-    return had[0] if had else find_table(tables, name, record)
+class NamedTables:
+    """The tables of a log, by the names that they have. They include published ones without a change."""
 
+    def __init__(self, tables: Iterable[LogTable], record: Published) -> None:
+        """Finds what each name means at the end of the log."""
+        #: By OID.
+        self.tables = {table.oid: table for table in tables}
+        self.record = record
+        self._claims = _claims(self.tables.values(), record)
+        self._pairs: dict[TableName, list[_Pair]] = {}
+        for pair in self._claims:
+            for name in (pair[1], ".".join(pair), pair):
+                self._pairs.setdefault(name, []).append(pair)
 
-def find_table(
-    tables: Iterable[LogTable],
-    name: TableName,
-    record: Published,
-    *,
-    takes_ended: bool = False,
-) -> LogTable:
-    """The table that has a name at the end of a log.
+    def at(self, log: OpenedLog, name: TableName, at: Lsn) -> LogTable:
+        """The table that has a name at a position."""
+        end, record = log._log.end, self.record
+        if isinstance(name, int) or at >= min(
+            end, end if record.tables is None else record.position
+        ):
+            return self.find(name)
+        oid = _one(name, owners_at(log, record, name, at))
+        if oid is None:
+            # Without an owner, its first change is later.
+            oid = next((it.oid for it in self._that_had(name)), None)
+        return self.tables.get(oid or 0) or self.find(name)
 
-    If `takes_ended` and no table has it, the dropped one that had it last.
-    """
-    known = {table.oid: table for table in tables}
-    oid: int | None
-    if isinstance(name, int):
-        oid = name
-    else:
-        claims = {
-            pair: claim
-            for pair, claim in _claims(known.values(), record).items()
-            if is_named(name, 0, *pair)
+    def find(self, name: TableName, *, takes_ended: bool = False) -> LogTable:
+        """The table that has a name at the end of a log.
+
+        If `takes_ended` and no table has it, the dropped one that had it last.
+        """
+        oid: int | None
+        if isinstance(name, int):
+            oid = name
+        else:
+            claims = {pair: self._claims[pair] for pair in self._pairs.get(name, ())}
+            # Those that left count only if no published table has the name.
+            highest = max((rank for (rank, _), _ in claims.values()), default=0)
+            oid = _one(
+                name, {it: c[1] for it, c in claims.items() if c[0][0] == highest}
+            )
+        if (table := self.tables.get(oid or 0)) is None:
+            names = ", ".join(sorted({it.name for it in self.tables.values()}))
+            text = f"the log has no table {name!r}; its tables are {names or 'none'}"
+            if now := sorted({it.name for it in self._that_had(name)}):
+                text = f"no table has the name {name!r} now: it is {' or '.join(now)}"
+            raise SchemaError(text, table=str(name))
+        if table.left and table.left.why.is_end and not isinstance(name, int):
+            ended = [
+                str(it.oid)
+                for it in self.tables.values()
+                if it.left and it.left.why.is_end and is_named(name, 0, *it.pair)
+            ]
+            text = f"{table.left}; its OID, {oid}, names its rows"
+            if len(ended) > 1:
+                text = (
+                    f"name one of the tables that had it by its OID: {', '.join(ended)}"
+                )
+            elif takes_ended:
+                return table
+            text = f"no table has the name {name!r} now: {text}"
+            raise SchemaError(text, table=str(name))
+        return table
+
+    def owners(self) -> dict[_Pair, LogTable]:
+        """The table of each schema and name at the end of the log, if it is known."""
+        return {
+            pair: self.tables[oid]
+            for pair, (_, (oid, *others)) in self._claims.items()
+            if not others
         }
-        # Those that left count only if no published table has the name.
-        highest = max((rank for (rank, _), _ in claims.values()), default=0)
-        oid = _one(
-            name,
-            {pair: its for pair, ((rank, _), its) in claims.items() if rank == highest},
-        )
-    if (table := known.get(oid or 0)) is None:
-        names = ", ".join(sorted({it.name for it in known.values()})) or "none"
-        text = f"the log has no table {name!r}; its tables are {names}"
-        if now := sorted({it.name for it in known.values() if had_name(it, name)}):
-            text = f"no table has the name {name!r} now: it is {' or '.join(now)}"
-        raise SchemaError(text, table=str(name))
-    if table.left is not None and table.left.why.is_end and not isinstance(name, int):
-        ended = [
-            str(it.oid)
-            for it in known.values()
-            if it.left and it.left.why.is_end and is_named(name, 0, *it.pair)
-        ]
-        text = f"{table.left}; its OID, {oid}, names its rows"
-        if len(ended) > 1:
-            text = f"name one of the tables that had it by its OID: {', '.join(ended)}"
-        elif takes_ended:
-            return table
-        text = f"no table has the name {name!r} now: {text}"
-        raise SchemaError(text, table=str(name))
-    return table
 
-
-def owners(
-    tables: Collection[LogTable], record: Published
-) -> dict[tuple[str, str], LogTable]:
-    """The table of each schema and name at the end of a log, if it is known."""
-    known = {table.oid: table for table in tables}
-    return {
-        pair: known[oid]
-        for pair, (_, (oid, *others)) in _claims(tables, record).items()
-        if not others
-    }
+    def _that_had(self, name: TableName) -> list[LogTable]:
+        return [it for it in self.tables.values() if had_name(it, name)]
 
 
 def _claims(

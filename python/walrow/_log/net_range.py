@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow._log.items import LogTable, SourceIdentity
-from walrow._log.names import owners_at, resolve
+from walrow._log.names import NamedTables, owners_at
 from walrow._log.net import EVERY_METADATA, METADATA, Checkpoint, Chunks, Net
 from walrow._log.net_refusals import Range, allowed, other_source
 from walrow._log.published import Published
@@ -43,8 +43,7 @@ class NetRules(NamedTuple):
 def net_of(
     log: OpenedLog,
     location: str,
-    tables: Sequence[LogTable],
-    record: Published,
+    tables: NamedTables,
     table: TableName,
     *,
     start: Lsn | int | str | None,
@@ -66,7 +65,7 @@ def net_of(
     if stored is not None and stored.source != source:
         raise other_source(location, stored.source, source)
     first, last = _span(directory, start if stored is None else stored.end, end)
-    found = resolve(log, tables, record, table, last)
+    found = tables.at(log, table, last)
     found = found.for_target(rules.truncates, first)
     span = Range(location, found, first, last, directory.end, accepted)
     if not found.versions and first < directory.removed().get(found.oid, (0,))[0]:
@@ -83,7 +82,7 @@ def net_of(
         )
         raise SchemaError(text, table=found.name, column=min(lacking))
     span.refuse_incomplete()
-    before = stored.oid if stored else _before(log, record, table, found, first)
+    before = stored.oid if stored else _before(log, tables.record, table, found, first)
     at = erased.get(found.oid, Lsn(0))
     missed = next(span.missed(directory.source["slot_start"], at, before), None)
 

@@ -49,7 +49,7 @@ def between(log: OpenedLog, table: LogTable, start: int, end: int) -> LogTable:
 def keys_of(
     log: OpenedLog, table: LogTable, keys: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """The columns that identify a row. A SchemaError if there are none, or old images lack one.
+    """The columns that identify a row. It is a SchemaError if a table lacks them, or an old image does.
 
     The caller gives them, or they are the columns of the replica identity. Under REPLICA IDENTITY
     FULL, the log has recorded the primary key. A key that came after the last change was seen by

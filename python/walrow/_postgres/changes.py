@@ -363,7 +363,7 @@ class _Leftovers:
 class _LiveBlocks:
     """Starts a slot's stream with the first block, and ends it as `until` says.
 
-    An empty block says that nothing more came for now, so that the reader returns the rows that it
+    An empty block means that the server sent no more for now: the reader then returns the rows that it
     has. `goal` returns the position of now, and is called with the first block. All that arrived of
     a temporary slot is confirmed: no other client needs it. `close` is called at the end, and after
     an error.
@@ -388,7 +388,7 @@ class _LiveBlocks:
         self._blocks = self._receive()
         #: Whether the reader has returned everything that arrived.
         self._is_delivered = True
-        #: How many batches it has returned. None if nobody counts them.
+        #: How many batches it has returned. None if the caller does not confirm batches.
         self.returned: int | None = 0
         #: How many of them are confirmed.
         self._confirmed: int | None = -1
@@ -421,7 +421,7 @@ class _LiveBlocks:
             if ends is not None and now >= ends:
                 return
             if goal is not None and now >= asked + _ASK_SECONDS:
-                # An idle server does not say by itself how far it has read.
+                # An idle server only reports its position when it is asked.
                 stream.confirm(stream.flushed, reply=True)
                 asked = now
             patience = _WAIT_SECONDS if self._is_delivered else _IDLE_SECONDS

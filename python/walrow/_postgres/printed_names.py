@@ -101,7 +101,7 @@ WHERE o.oid = ANY (%(new)s::bigint[])
         WHERE d.xmin = o.xmin AND d.cmin = o.cmin
     )
 """
-# Objects of sessions and TOAST tables come and go. What the server creates itself, a superuser can rename.
+# Objects of sessions and TOAST tables come and go. A superuser can rename even the server's own objects.
 _NAMES = """
 SELECT coalesce(jsonb_object_agg(f.type, f.names), '{}')::text
 FROM (

@@ -51,7 +51,7 @@ class PublishedTable(NamedTuple):
     memberships: list[Membership]
     #: The entries of the table and its ancestors in schemas, which SET SCHEMA writes again.
     schema: str
-    #: What they were when these tables were created.
+    #: The schema of these tables when they were created.
     first_schema: str
     #: The transaction that created the table. 0 if that is unknown.
     created: int

@@ -24,17 +24,17 @@ class AroundReader:
 
     @property
     def unresolved_types(self) -> list[UnresolvedType]:
-        """As in `walrow.Reader`. Of a live server, types since the catalog was read."""
+        """See `walrow.Reader`. A live server may have new types since the catalog was read."""
         return self._reader.unresolved_types
 
     @property
     def nulled(self) -> dict[str, int]:
-        """As in `walrow.Reader`."""
+        """See `walrow.Reader`."""
         return self._reader.nulled
 
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
-        """As in `walrow.Reader`."""
+        """See `walrow.Reader`."""
         return self._reader.dropped_lower_bounds
 
     def to_pyarrow(self) -> Any:

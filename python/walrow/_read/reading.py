@@ -69,8 +69,8 @@ def read(
             second thread takes up to 32 MiB. One thread reads a log at a URL, or several
             logs. One thread also decodes a capture: more than 1 is an `OptionError` there.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
-            OID. A name chooses the changes of each table that had it when it changed, and an
-            OID those of one table under all its names.
+            OID. A name chooses the changes of each table while the table had that name. An
+            OID chooses one table, under all its names.
             All batches then have one schema, and the reader is an Arrow stream. Other
             stream contents are tables too: `"walrow.transactions"`,
             `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.
@@ -106,9 +106,8 @@ def read(
         session: The encoding of a stream that does not report it:
             `{"client_encoding": "LATIN1"}`, or `"UTF8"`, the default, or `"SQL_ASCII"`,
             for text that must be UTF-8. If the bytes have a ParameterStatus of
-            client_encoding, that decides. All other settings must be those of
-            `walrow.postgres.settings`: a date or an interval in another style is a
-            `DecodeError`.
+            client_encoding, that decides. `walrow.postgres.settings` has the values of all other settings: a date or an
+            interval in another style is a `DecodeError`.
         metadata: The metadata columns that follow the table's own columns, with or
             without their prefix: `change_type`, `commit_lsn`, `seq`,
             `commit_timestamp`, `xid`, `key_only`, `unsent`, and `loaded`: whether the

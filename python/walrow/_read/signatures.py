@@ -69,7 +69,7 @@ def _sign(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=default,
-            # As it is written: a TypedDict wraps it.
+            # The source text: a TypedDict wraps it.
             annotation=types[name].__forward_arg__,
         )
         for name, default in OPTIONS.items()

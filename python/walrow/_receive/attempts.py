@@ -17,7 +17,7 @@ from walrow.errors import Error
 
 
 class Attempt(NamedTuple):
-    """Another attempt after `pause` seconds. After the first minute, `note` says how long it waits."""
+    """Another attempt after `pause` seconds. After the first minute, `note` has the time that it waits."""
 
     state: Literal["connecting", "degraded"]
     pause: float

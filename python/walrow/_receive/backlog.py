@@ -36,7 +36,7 @@ class Backlog:
 
     @property
     def gathered(self) -> float:
-        """Until when the first blocks wait for more: a turn for each one would cost more."""
+        """When the first blocks no longer wait for more: a turn for each block would cost more."""
         is_block = bool(self._items) and isinstance(self._items[0], Arrived)
         return self._gathered if is_block and self._size < _GATHERED_BYTES else 0.0
 

@@ -205,7 +205,7 @@ class Driver:
     def _wait(self) -> None:
         """Waits until something happens, or is due. Takes blocks of the stream."""
         core, now = self._core, time.monotonic()
-        # A plain event wakes nobody.
+        # A plain event does not wake the waiter.
         is_waking = isinstance(self._stop, StopEvent)
         look_within = _REPORT_SECONDS if is_waking else _LOOK_SECONDS
         until = min(core.deadline, now + look_within)

@@ -58,8 +58,8 @@ class LogOpened:
 class Found:
     """The state of a server and of the slot, which is None if it does not exist.
 
-    `history` are the ends of its earlier timelines, or why they cannot be read. `status` is that of
-    the log's last transaction, if the slot does not send it again. With `has_other_positions`, its
+    `history` are the ends of its earlier timelines, or why they cannot be read. `status` is the outcome of
+    the log's last transaction, if the slot does not send that again. With `has_other_positions`, its
     SQL functions return other LSNs than its stream has.
     """
 

@@ -106,7 +106,7 @@ class Link:
     """The connection of a receiver.
 
     Its `system` is known once the log is open, which was last received on `timeline`. The `goal` is
-    None if it is not known, or there is no end. A first load that failed has left `useless_slot`.
+    None while it is unknown, or if the receiver has no end. A first load that failed has left `useless_slot`.
     `found` was inspected last.
     """
 

@@ -127,7 +127,7 @@ class LogSeen(NamedTuple):
     """The facts about the log and its loads. Without a log, its last end.
 
     It is free once no earlier attempt writes to it, and settled if everything that is queued is
-    durable. With `lacks_first_load`, the load that it begins with does not go on. `is_pending` is
+    durable. With `lacks_first_load`, the load that it begins with was given up. `is_pending` is
     whether something is still to be loaded.
     """
 

@@ -216,9 +216,12 @@ class TableLoad:
             names = {it.oid: it.name for it in self.tables}
             names |= {part.oid: it.name for it in self.tables for part in it.parts}
             with contextlib.suppress(psycopg.Error):
-                held = locks_on(self._connections[-1], list(names), READING)
-                for oid, text in held.items():
+                now = self._connections[-1]
+                for oid, text in locks_on(now, list(names), READING).items():
                     found[names[oid]] = f"{names[oid]} waits for {text}"
+                later = published_tables(now, self._publications)
+                for name in altered(self.tables, later):
+                    found.setdefault(name, f"{name} {_MOVED}")
         if not found:
             return Broken(self._number, error)
         return self._broken(
@@ -368,9 +371,8 @@ class TableLoad:
             it.name for it in self.tables if not entries.issuperset(it.memberships)
         ]
         if moved:
-            text = "was altered, truncated or published while the load began"
-            self._moved = {it: f"{it} {text}" for it in moved}
-            text = f"a table {text}"
+            self._moved = {it: f"{it} {_MOVED}" for it in moved}
+            text = f"a table {_MOVED}"
             raise ReplicationError(text, sqlstate=SERIALIZATION_FAILURE)
         now.close()
         self._pieces.extend(pieces_of(self.tables))
@@ -451,6 +453,7 @@ SELECT count(*) FROM pg_catalog.pg_locks
 WHERE locktype = 'transactionid' AND granted AND mode = 'ExclusiveLock'
     AND transactionid::text::bigint = ANY (%s::bigint[])
 """
+_MOVED = "was altered, truncated, dropped or published while the load began"
 _LOCK_TIMEOUT = "SET lock_timeout = '2s'"
 _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint"
 

@@ -93,9 +93,9 @@ def check_slot(
     *,
     create: bool,
 ) -> Lsn | None:
-    """Refuses a slot that does not continue where a log ends: it is another one, or changes are lost.
+    """Refuses a slot that does not continue where a log ends: it is another slot, or changes are lost.
 
-    Returns up to where it was confirmed. None if it does not exist.
+    Returns the position that it has confirmed. None if it does not exist.
     """
     if found is None:
         if create and not durable:

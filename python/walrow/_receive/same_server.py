@@ -17,7 +17,7 @@ from walrow._lsn import Lsn
 
 
 class Last(NamedTuple):
-    """The last transaction or message that a log took. A server sends it again from `resent_from` on.
+    """The last transaction or message that a log took. A server that starts at `resent_from` sends it again.
 
     `lsn` is where the record starts, or for a message, where it ends.
     """

@@ -68,9 +68,9 @@ class Received(Result):
         rows: Rows that were inserted, updated or deleted in them.
         bytes: Bytes of the stream.
         segments: Published segments.
-        left: With `until`, what the log lacks: loads that were asked for, and wait for somebody or
-            have failed, and transactions that were prepared before the end, and neither committed
-            nor rolled back. The next receiver takes those that wait as soon as it can.
+        left: With `until`, the loads that the log lacks, because they wait for a person or have failed,
+            and the transactions that were prepared before the end and are undecided. The next
+            receiver takes the loads that wait as soon as it can.
     """
 
     position: Lsn

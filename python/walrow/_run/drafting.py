@@ -14,7 +14,7 @@ from walrow._secrets import is_secret
 
 
 class Draft(NamedTuple):
-    """A first file, and the steps that are still needed beside it."""
+    """A first file, and the steps that the file leaves to a person."""
 
     text: str
     notes: list[str]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from walrow._apply.items import Applied, Engine, Token
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
 from walrow._apply.units import LogContents
+from walrow._log.names import NamedTables
 from walrow._lsn import Lsn
 from walrow._run.config import Target, shared
 from walrow._run.matching import Claim
@@ -79,7 +80,10 @@ class Tables:
         """Applies all changes that the log has for tables."""
         contents = LogContents(log)
         # The targets of tables that left still get the earlier changes.
-        contents.tables = [replace(it, left=None) for it in contents.tables]
+        tables = contents.tables.tables.values()
+        contents.tables = NamedTables(
+            (replace(it, left=None) for it in tables), contents.record
+        )
         by_oid: dict[int, Job] = {}
         for job in jobs:
             known = self._known.get(job.claim.table.oid)

@@ -11,7 +11,6 @@ from walrow._apply.engines import is_path
 from walrow._log.erasures import read_erasures
 from walrow._log.items import LogTable
 from walrow._log.marks import Why, is_unsure
-from walrow._log.names import owners
 from walrow._log.requests import pending
 from walrow._log.tables import begin_of, between, keys_of
 from walrow._run.matching import Table
@@ -52,7 +51,7 @@ def facts_of(
     """
     record = log._record()
     # A name means the table that has it now. The next look finds the rest.
-    tables = [*owners(log._tables(record), record).values()]
+    tables = [*log._tables(record).owners().values()]
     now = {it.oid: it for it in more}
     found = [it for it in tables if it.oid not in now]
     by_pair = {it.pair: Table(it.oid, *it.pair) for it in found if it.left is None}

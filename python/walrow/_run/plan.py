@@ -83,7 +83,7 @@ class Plan:
         load: The tables that need a request for their load now.
         removed: The targets that the file does not mean any more. They are left as they are.
         rest: The tables that left, and whose targets lack earlier changes.
-        left: The tables of the file that left. They hold back nothing else.
+        left: The tables of the file that left. They do not hold back other tables.
         unaccepted: The tables that a user has to accept.
     """
 

@@ -348,7 +348,7 @@ class FrameFilter:
             return not lsns or lsns[0] >= self._since
         times = ("commit_time", "prepare_time")
         clocks = [message[name] for name in times if name in message]
-        # Without a connection, there is no clock.
+        # The clock comes with a connection.
         clocks += [frame["clock"]] if frame.get("clock") else []
         time = time_of(clocks[0]) if clocks else None
         return time is None or time >= self._since

@@ -1,4 +1,4 @@
-"""The states of a receiver, of a log or of WAL: as JSON, or only what is new."""
+"""The states of a receiver, of a log or of WAL: as JSON, or only the changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Notes:
             say(f"walrow: {status.state}{words}")
 
     def has_news(self, status: Status | WalStatus) -> bool:
-        """Whether a state has another note, or says that a problem is over."""
+        """Whether a state has another note, or ends a problem."""
         # Without a note, another attempt may have the same problem.
         if status.note == self._note or (
             status.note is None and status.state != "streaming"

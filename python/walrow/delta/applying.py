@@ -66,7 +66,7 @@ class Ready(NamedTuple):
         snapshot: The target.
         found: Its record.
         change: Its columns.
-        net: The net changes in memory, as the target takes them. None if there are none.
+        net: The net changes in memory, as the target takes them. None if the range has no changes.
     """
 
     snapshot: Snapshot

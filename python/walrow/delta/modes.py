@@ -65,8 +65,8 @@ def apply_all(
 ) -> AllApplied:
     """Applies the changes of several tables of a log, each to its own target, without Spark.
 
-    Each target reads from its own record on. So one that has failed catches up by itself, when its
-    cause is gone, and others that are further on are not touched.
+    Each target reads from its own record on. So a target that has failed catches up once the
+    cause is gone, and targets that are ahead are not touched.
 
     ```python
     targets = {

@@ -31,7 +31,7 @@ PARTS = "label int, number bigint, data binary"
 
 
 def row_fields(keys: list[Any]) -> list[Any]:
-    """The columns of rows beside the table's own, for Spark, by the fields of its key."""
+    """The columns that rows have in addition to the table's own, for Spark, by the fields of its key."""
     from pyspark.sql.types import (
         ArrayType,
         BinaryType,

@@ -193,7 +193,7 @@ pub(crate) fn write_text_of_binary(
     to_utf8(encoding, start, out)
 }
 
-/// Converts the text from `start` on to UTF-8.
+/// Converts the text after `start` to UTF-8.
 fn to_utf8(encoding: Encoding, start: usize, out: &mut Vec<u8>) -> Result<(), CellError> {
     if encoding == Encoding::Utf8 {
         return check_utf8(out.get(start..).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The locks of a log's writer, and of processes that change the log beside it.
+//! The locks of a log's writer, and of the other processes that change the log.
 //!
 //! A writer holds `_writer` while it lives, and its journal is locked, too. So a second writer is kept
 //! out even if one of the two files is removed while a writer runs.

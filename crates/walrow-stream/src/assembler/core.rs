@@ -43,7 +43,7 @@ pub(super) enum Edge {
     Commit,
 }
 
-/// What is at the front of the input or the spool.
+/// The next item of the input or the spool.
 enum Front<'i> {
     Edge(Edge),
     Row(Row<'i>),
@@ -119,7 +119,7 @@ impl Core {
         }
     }
 
-    /// Takes what is at the front of the input or the spool, up to a row or an event.
+    /// Takes the next item of the input or the spool, up to a row or an event.
     fn front<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Front<'i>>, Error> {
         loop {
             if let Some(edge) = self.edge_in_input(input) {

@@ -57,7 +57,7 @@ class Contents:
         return is_one
 
     def add_directory(self, path: str, root: str) -> None:
-        """Adds a directory, also if the archive repeats it. A root has no parent."""
+        """Adds a directory, even one that the archive repeats. A root has no parent."""
         self._check_place(path, root)
         self._directories.add(path)
         self._check_number()
@@ -173,7 +173,7 @@ class Archive:
         self._contents = contents
         # The block that is read, and how far.
         self._block, self._at = b"", 0
-        # What `blocks` has not returned yet.
+        # The blocks that `blocks` has not returned yet.
         self._raw: deque[bytes] = deque()
         self._keeps_raw = self._has_end = False
         self._members = self._read_members()

@@ -98,7 +98,7 @@ def check_wal(
 ) -> None:
     """Refuses segments, with their sizes by name, that lack WAL of the ranges.
 
-    The segment in which a timeline ends may be there under a later timeline only.
+    The segment at the end of a timeline may only be there under a later timeline.
     """
     timelines = sorted({it.timeline for it in ranges})
     for each in ranges:
@@ -117,7 +117,7 @@ def check_wal(
 def _items(
     lines: Iterator[bytes], head: bytes, pattern: re.Pattern[bytes]
 ) -> Iterator[re.Match[bytes]]:
-    """The items of a list, each of which has a line. All but the last one end with a comma."""
+    """The items of a list, one in each line. All but the last one end with a comma."""
     if next(lines, b"") != head:
         _refuse(f"it has no line {head.decode()}")
     more: bool | None = None

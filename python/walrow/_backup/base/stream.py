@@ -84,7 +84,7 @@ class BackupStream:
         end_lsn: From here on, the backup is consistent. None until everything has arrived.
         end_timeline: The timeline of that.
         tablespaces: The tablespaces. The one without OID is the data directory.
-        contents: What has arrived.
+        contents: The files that have arrived.
     """
 
     def __init__(
@@ -158,14 +158,14 @@ class BackupStream:
         return self._manifest
 
     def tar(self) -> Iterator[bytes]:
-        """The backup as one archive, in which the manifest is the last file.
+        """The backup as one archive, with the manifest as its last file.
 
         Only a complete backup has the end of an archive.
 
         Raises:
             OptionError: There are tablespaces, or the server compresses.
             ReplicationError: The server reports an error, or the connection broke.
-            BackupError: As for `archives` and `manifest`.
+            BackupError: See `archives` and `manifest`.
         """
         if len(self.tablespaces) > 1:
             text = "one tar cannot have tablespaces: take the backup into a directory"
@@ -280,7 +280,7 @@ class BackupStream:
         yield "end", *position
 
     def _take(self) -> tuple[Any, ...] | None:
-        """The next event that is no progress. None at the end."""
+        """The next event other than progress. None at the end."""
         event, self._next = self._next, None
         while event is None or event[0] == "p":
             if event is not None:

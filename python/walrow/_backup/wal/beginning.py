@@ -150,7 +150,7 @@ def _missing_history(
 def _is_of_server(
     directory: WalDirectory, name: str, system: IdentifySystem, size: int
 ) -> bool:
-    """Compares a segment with the server. False if nothing was written to it yet."""
+    """Compares a segment with the server. False if the segment is still empty."""
     page = parse_first_page(directory.head(name))
     if page is None and name.endswith(PARTIAL):
         return False

@@ -136,7 +136,7 @@ class WalLanding:
     ) -> None:
         """Calls `wake` when something was made durable, and after an error.
 
-        WAL becomes durable as soon as it is written if `at_once`, otherwise each second.
+        WAL becomes durable with each write if `at_once`, otherwise each second.
         """
         self.written = self.flushed = begin.start(size)
         self.failure: BaseException | None = None

@@ -95,7 +95,7 @@ class WalReceiver:
         self._following: Following | None = None
         self._landing: WalLanding | None = None
         self._timeline = 0
-        #: The position up to which the connections so far have made WAL durable.
+        #: The end of the WAL that the connections so far have made durable.
         self._durable: Position | None = None
         self._failed = 0
         self._busy_since: float | None = None

@@ -92,9 +92,9 @@ class Entry(NamedTuple):
 def where_to_begin(
     directory: Path, listing: Iterable[Entry], size: int
 ) -> Segment | None:
-    """Finds the next segment to receive, so that none is missing. None for an empty directory.
+    """Finds the next segment to receive: the first missing one. None for an empty directory.
 
-    On the newest timeline, this is the partial segment, or the one after the last whole segment.
+    On the newest timeline, this is the partial segment, or else the successor of the last whole segment.
     Other files, such as histories, are ignored.
     """
     found: list[tuple[Segment, bool]] = []

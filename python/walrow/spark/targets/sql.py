@@ -270,7 +270,7 @@ def condition_of(error: BaseException) -> str:
 def keeping(
     applied: AppliedTable, rules: ApplyOptions, kept: Sequence[str], **more: bool
 ) -> Merge:
-    """The MERGE of net changes, of which some keep values of columns: `more` is for `net_changes`."""
+    """The MERGE of net changes. Some of them keep values of columns: `more` is for `net_changes`."""
     keeps, inserted = {}, {}
     for name in kept:
         keeps[name] = (
