@@ -24,6 +24,7 @@ from walrow._log.published import Published
 from walrow._log.young_tables import FirstRow, YoungTable
 from walrow._lsn import Lsn
 from walrow._postgres.published import (
+    Birth,
     Membership,
     PublishedColumn,
     PublishedTable,
@@ -49,12 +50,12 @@ COLUMNS = [
     PublishedColumn(1, "id", 23, -1, True, None, False, 600),
     PublishedColumn(2, "v", 25, -1, False, None, False, 600),
 ]
-VARCHAR = [COLUMNS[0], COLUMNS[1]._replace(type_oid=1043, type_modifier=24)]
 FILLED = PublishedColumn(3, "w", 23, -1, True, None, True, 700)
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
     20, "public.t", "d", COLUMNS, [], [PART], [ALL], "", "", 600, 2, [], [], {}, False
 )
+VARCHAR = TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=1043)])
 ONLY = Questions(lambda _oid, _since: (), lambda _oid: None, lambda _since, _until: ())
 
 
@@ -101,9 +102,12 @@ def codes(record: Published) -> list[str]:
             TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=17)]),
             ["column_type"],
         ),
-        # Texts stay as they are without a new file, also in a longer varchar.
-        (TABLE._replace(columns=VARCHAR), []),
-        (part(file=30)._replace(columns=VARCHAR), ["column_type"]),
+        # From text to varchar. Another file may have other values.
+        (VARCHAR, []),
+        (
+            VARCHAR._replace(parts=[PART._replace(file=30, toast=33)]),
+            ["column_type", "rewritten"],
+        ),
         (
             TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(expression=7)]),
             ["generated_column"],
@@ -137,6 +141,53 @@ def test_new_files_without_toast_are_a_rewrite_or_a_truncate() -> None:
     waiting = settled(record, {}, Lsn(8), Lsn(8), ONLY)
     assert (codes(waiting), list(waiting.new_files)) == ([], [20])
     assert codes(settled(waiting, {}, position, position, ONLY)) == ["rewritten"]
+
+
+def test_old_rows_explain_a_new_file_unless_a_load_came_before() -> None:
+    bare, kept = part(toast=None), part(toast=None, file=30, keeps_rows=True)
+    record = at_beginning([bare], (), ["p"], Lsn(8))
+    look = Look([kept], ["p"], Lsn(16), Lsn(16))
+    assert after_look(record, look).new_files == {}
+    # A new column may have got a value in the rows.
+    wider = look._replace(tables=[kept._replace(last_column=3)])
+    assert list(after_look(record, wider).new_files) == [20]
+    # The load is older than the look that the rows were compared with.
+    loaded = after_load(after_look(record, look), [bare], Lsn(12), look)
+    assert list(loaded.new_files) == [20]
+
+
+def test_a_new_table_whose_rows_the_log_lacks_may_have_been_a_partition() -> None:
+    via = ALL._replace(publication='700 {"pubviaroot": true}')
+    root = part(oid=21)._replace(memberships=[via], namespace="public")
+    birth = Birth(is_late=True, has_other_file=False, has_rows=True)
+    leaf = root._replace(oid=40, parts=[PART._replace(oid=40, birth=birth)])
+    record = at_beginning([root], (), ["p"], Lsn(8))
+    logged = {20: ("public", "public.t", Lsn(12))}
+    look = Look([leaf], ["p"], Lsn(16), Lsn(16), moved=[40], logged=logged, last_oid=40)
+    marked = after_look(record, look)
+    assert codes(marked) == ["partitions"]
+    assert marked.noticed[20] == 16
+    # The root is new, too.
+    later = at_beginning([TABLE._replace(oid=7)], (), ["p"], Lsn(8))
+    both = look._replace(tables=[leaf, root._replace(parts=[])], logged={})
+    assert codes(after_look(later, both)) == ["partitions"]
+    for other in (
+        # The root did not change, the log has a row of the table, or no root is published.
+        look._replace(logged={20: (*logged[20][:2], Lsn(8))}),
+        look._replace(logged={**logged, 40: logged[20]}),
+        look._replace(tables=[leaf._replace(columns=COLUMNS[:1])]),
+        look._replace(tables=[leaf._replace(namespace="other")]),
+        # It is older than the last look, or it is whole.
+        look._replace(tables=[leaf._replace(oid=18)]),
+        look._replace(
+            tables=[
+                leaf._replace(
+                    parts=[PART._replace(oid=40, birth=Birth(False, False, True))]
+                )
+            ]
+        ),
+    ):
+        assert codes(after_look(record, other)) == []
 
 
 def test_a_truncate_explains_a_file_that_it_can_have_made() -> None:

@@ -49,7 +49,7 @@ class Published(NamedTuple):
     told: Hearing | None = None
     #: The next transaction ID after the last look at the tables. None if a load came later.
     next_xid: int | None = None
-    #: The ID of a transaction: what no look has seen was written by it or by later ones.
+    #: The oldest transaction that can have changed the catalog after the last look.
     horizon: int | None = None
 
     def parts(self) -> dict[tuple[int, int], int]:

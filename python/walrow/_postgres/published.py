@@ -252,7 +252,7 @@ class Stamps(NamedTuple):
     general: int
     #: The digests of all tables of the database, also unpublished ones, by OID.
     tables: dict[int, int]
-    #: What they do not show yet was, or will be, written by this transaction or later ones.
+    #: The oldest transaction that can change what the digests show.
     horizon: int | None = None
 
     def moved(self, before: Stamps) -> set[int] | None:
@@ -389,7 +389,7 @@ fact (oid, stamp) AS (
     FROM pg_enum e
 )
 SELECT (jsonb_object_agg(f.oid, f.stamp)
-    || jsonb_build_object('horizon', pg_snapshot_xmin(pg_current_snapshot())))::text
+    || jsonb_build_object('horizon', pg_snapshot_xmin(pg_current_snapshot())::text::bigint))::text
 FROM (SELECT oid, sum(stamp) FROM fact GROUP BY oid) f (oid, stamp)
 """
 # VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before. Other access methods than

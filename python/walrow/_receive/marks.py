@@ -130,6 +130,10 @@ def after_look(before: Published, look: Look) -> Published:
         pictures[table.oid] = _picture(
             table, known_tables.get(table.oid, {}), look.seen
         )
+    losers = {
+        oid: marked(marks.get(oid, ()), [DETACHED], before.position)
+        for oid in _losers(before, look, pictures, marks)
+    }
     # An open transaction may have truncated it before it got rows that are not whole.
     unsure = {*unsure, *(table.oid for table in look.tables)}.intersection(
         look.truncated
@@ -138,17 +142,52 @@ def after_look(before: Published, look: Look) -> Published:
         tables=pictures,
         position=look.durable,
         publications=list(look.publications),
-        marks=marks,
+        marks=marks | losers,
         young=young,
         new_files=files,
         left=left,
         seen=look.seen,
-        noticed=noticed | dict.fromkeys(unsure, _NEVER),
+        noticed=noticed
+        | dict.fromkeys(losers, look.seen)
+        | dict.fromkeys(unsure, _NEVER),
         told=after_moves(before, look, pictures, asking),
         next_xid=look.next_xid,
         horizon=look.horizon or before.horizon,
     )
     return after._replace(owners=_owners(before, after))
+
+
+def _losers(
+    before: Published,
+    look: Look,
+    pictures: Mapping[int, Mapping[str, Any]],
+    marks: Mapping[int, Sequence[Mark]],
+) -> Iterator[int]:
+    """Partitioned tables whose rows may have left, between the looks, with a partition that came then.
+
+    The log has no row of that table, and it has their schema and columns.
+    """
+    known = before.tables
+    last = before.told.oids[-1] if before.told is not None else 0
+    if known is None or not last or not _have_roots(look, known):
+        return
+    left = {
+        _shape(pictures[table.oid])
+        for table in look.tables
+        if table.oid > last
+        and table.oid not in look.logged
+        and any(it.code is Why.NEW and it.is_open for it in marks.get(table.oid, ()))
+    }
+    for oid, it in pictures.items() if left else ():
+        is_changed = oid in look.logged and look.logged[oid][2] > before.position
+        is_root = [part[0] for part in it["parts"]] != [oid]
+        if is_root and (is_changed or oid not in known) and _shape(it) in left:
+            yield oid
+
+
+def _shape(picture: Mapping[str, Any]) -> tuple[Any, ...]:
+    columns = frozenset(tuple(column[1:4]) for column in picture["columns"])
+    return picture.get("namespace"), columns
 
 
 def _birth_reasons(table: PublishedTable, came: YoungTable) -> Iterator[Reason]:
@@ -632,8 +671,8 @@ def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, st
     for part in table.parts:
         file, toast = known.get(part.oid, (None, None))
         is_new = part.birth.has_other_file if file is None else file != part.file
-        may_differ = not part.keeps_rows and (toast is None or part.oid != table.oid)
-        if is_new and (may_differ or is_wider):
+        is_unsure = not part.keeps_rows and (toast is None or part.oid != table.oid)
+        if is_new and (is_unsure or is_wider):
             found[part.oid] = part.truncates
     return found
 
@@ -839,6 +878,7 @@ _COPIED = ("name", "last_column", "schema", "definitions", "stamp")
 _MOST_OWNERS = 100
 HAD_ROWS = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
 ATTACHED = Reason(Why.LEFT, "it may have been a partition of another table for a while")
+DETACHED = Reason(Why.PARTITIONS, "a partition may have been attached for a while")
 NEW = Reason(Why.NEW, "it is new in the publication")
 PARTITION_REWRITTEN = Reason(
     Why.REWRITTEN,
