@@ -100,6 +100,13 @@ class Database:
             value = value.replace(live.to_bytes(4), ours.to_bytes(4))
         return value
 
+    def text(self, of: Type, case: Case) -> str:
+        """The text of a case. From version 19 on, an LSN has zeros in front."""
+        if of.name != "pg_lsn" or self._version < 19:
+            return case.text
+        high, _, low = case.text.partition("/")
+        return f"{high}/{low:0>8}"
+
     def _names_types(self, name: str) -> bool:
         if "[" in name:
             return name.partition("[")[0] in OIDS
@@ -136,7 +143,8 @@ def test_server_sends_these_forms(database: Database, of: Type) -> None:
         pytest.skip(f"this server has no input of {of.name}")
     assert database.column(of) == (of.oid, of.typmod)
     for case in of.cases:
-        assert _forms(database, of, case) == {"text": case.text, "binary": case.binary}
+        wanted = {"text": database.text(of, case), "binary": case.binary}
+        assert _forms(database, of, case) == wanted
 
 
 def _forms(database: Database, of: Type, case: Case) -> dict[str, str | bytes | None]:
