@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -81,7 +82,7 @@ class PgBouncer:
             **({} if account is None else {**account, "extra_groups": []}),
         )
         deadline = time.monotonic() + _START_SECONDS
-        while not (self._directory / ".s.PGSQL.6432").exists():
+        while not self._listens():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 log = self._directory / "log"
                 text = log.read_text() if log.exists() else "no log"
@@ -99,6 +100,10 @@ class PgBouncer:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(f"{self._directory}/.s.PGSQL.6432") == 0
 
     @property
     def dsn(self) -> str:

@@ -186,7 +186,7 @@ def _open(
         )
     except library.Error as error:
         # The error itself may hold the password, in the connection that failed.
-        reason = " ".join(str(error).split())
+        reason = " ".join(f"cannot connect: {error}".split())
     else:
         if owner is not None:
             owner.opened(conn)

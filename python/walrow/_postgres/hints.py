@@ -124,7 +124,7 @@ _HINTS = {
         "42501": f"{_PLUGIN}; {_LOG}",
         "58P01": f"WAL that the slot needs was removed: walrow slot list shows it; {_LOG}",
         "22P05": f"a character has no equivalent in client_encoding; {_LOG}",
-        "42883": "a type has no send function, which binary values need, or a row filter calls a"
+        "42883": "a type has no send function: receive without binary values; or a row filter calls a"
         f" function that was dropped; {_LOG}",
     },
     Command.WAL: {
