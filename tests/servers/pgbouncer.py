@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from servers.debian import unpacked
-from servers.embedded import ServerError, copy_tree, unprivileged_account
+from servers.embedded import Identity, ServerError, copy_tree, unprivileged_account
 
 if TYPE_CHECKING:
     from servers.embedded import EmbeddedServer
@@ -22,7 +22,7 @@ VERSIONS = {"1.18": "bookworm", "1.24": "trixie"}
 
 
 class PgBouncer:
-    """A running pooler with a socket of its own, as a context manager.
+    """A running pooler, which listens on its own socket, as a context manager.
 
     Example:
         with PgBouncer(server, "1.18") as pooler:
@@ -70,16 +70,17 @@ class PgBouncer:
             server.socket_directory.chmod(0o755)
         loader = next(root.rglob("ld-linux-x86-64.so.2"))
         libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
+        program = root / "usr/sbin/pgbouncer"
+        identity: Identity = {}
+        if account is not None:
+            identity = {**account, "extra_groups": []}
         self._process = subprocess.Popen(  # noqa: S603
-            [
-                *(loader, "--library-path", libraries),
-                *(root / "usr/sbin/pgbouncer", settings),
-            ],
+            [loader, "--library-path", libraries, program, settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._directory,
-            **({} if account is None else {**account, "extra_groups": []}),
+            **identity,
         )
         deadline = time.monotonic() + _START_SECONDS
         while not self._listens():

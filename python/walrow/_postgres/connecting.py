@@ -214,7 +214,7 @@ def _check(
     conn: psycopg.Connection[Any], wanted: Mapping[str, str], *, has_sql: bool
 ) -> None:
     """Checks that the session has all settings that it was opened with."""
-    # Without a database, there is only SHOW: one stands for all.
+    # A connection without a database has no other query than SHOW. One setting stands for all.
     names = [*wanted] if has_sql else ["search_path"]
     cells = [f"pg_catalog.current_setting('{name}')" for name in names]
     query = f"SELECT {', '.join([*cells, _TRANSACTION_TIMEOUT])}"
