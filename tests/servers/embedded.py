@@ -289,7 +289,7 @@ class EmbeddedServer:
         states = ("ready", "standby")
         return len(lines) > _STATE_LINE and lines[_STATE_LINE].strip() in states
 
-    def _identity(self) -> Identity:
+    def _identity(self) -> _Identity:
         if self._account is None:
             return {}
         return {**self._account, "extra_groups": []}
@@ -326,7 +326,7 @@ class Account(TypedDict):
     group: int
 
 
-class Identity(TypedDict, total=False):
+class _Identity(TypedDict, total=False):
     user: int
     group: int
     extra_groups: list[str | int]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from servers.debian import unpacked
-from servers.embedded import Identity, ServerError, copy_tree, unprivileged_account
+from servers.embedded import ServerError, copy_tree, unprivileged_account
 
 if TYPE_CHECKING:
     from servers.embedded import EmbeddedServer
@@ -71,16 +71,16 @@ class PgBouncer:
         loader = next(root.rglob("ld-linux-x86-64.so.2"))
         libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
         program = root / "usr/sbin/pgbouncer"
-        identity: Identity = {}
-        if account is not None:
-            identity = {**account, "extra_groups": []}
+        user = None if account is None else account["user"]
         self._process = subprocess.Popen(  # noqa: S603
             [loader, "--library-path", libraries, program, settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._directory,
-            **identity,
+            user=user,
+            group=None if account is None else account["group"],
+            extra_groups=None if account is None else [],
         )
         deadline = time.monotonic() + _START_SECONDS
         while not self._listens():
