@@ -403,7 +403,7 @@ class ReplicationError(Error):
 
 
 class ConnectionLostError(ReplicationError):
-    """The connection ended without an error of the server, or it does not answer.
+    """The connection ended without an error of the server, or the server does not answer.
 
     Everything that arrived before was returned. Connect again: the server sends
     unconfirmed changes again.

@@ -18,6 +18,7 @@ from walrow import _core, postgres
 from walrow._backup.base.manifest import ManifestReader
 from walrow._backup.base.options import StreamOptions
 from walrow._backup.base.stream import BackupStream
+from walrow._postgres.hints import Command
 from walrow._postgres.physical import PhysicalStream, Wal
 from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
@@ -258,7 +259,7 @@ def test_no_label_leaves_its_quotes(conn: Connection, label: str) -> None:
     # Twice the same option is an error of the option, and not of the syntax.
     again = ", LABEL 'again')" if major >= 15 else " LABEL 'again'"
     with pytest.raises(ReplicationError, match="duplicate option") as caught:
-        run_command(conn, command.removesuffix(")") + again, "refused")
+        run_command(conn, command.removesuffix(")") + again, "refused", Command.BACKUP)
     assert caught.value.sqlstate == "42601"
 
 

@@ -275,7 +275,8 @@ def test_no_query_is_compiled(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> No
                 list(reader)
             from walrow.cli.connection import connected as of_the_command_line
 
-            with of_the_command_line(feed.dsn, options="-c work_mem=1MB") as conn:
+            dsn = f"{feed.dsn} options='-c work_mem=1MB'"
+            with of_the_command_line(dsn) as conn:
                 assert conn.execute("SHOW work_mem").fetchone() == ("1MB",)
     drop_if_there(feed.dsn, f"{feed.slot}_2")
     assert receiver.failure is None

@@ -132,7 +132,7 @@ def test_three_alike_are_permanent(clock: list[float], sqlstate: str) -> None:
     error = ReplicationError("no", sqlstate=sqlstate)
     for _ in range(2):
         assert after(attempts, error) is not None
-    # Another failure in between begins the count again, and so does progress.
+    # Another failure in between resets the count, as progress does.
     assert after(attempts, AWAY) is not None
     for _ in range(2):
         assert after(attempts, error) is not None

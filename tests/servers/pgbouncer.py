@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -21,7 +22,7 @@ VERSIONS = {"1.18": "bookworm", "1.24": "trixie"}
 
 
 class PgBouncer:
-    """A running pooler with a socket of its own, as a context manager.
+    """A running pooler, which listens on its own socket, as a context manager.
 
     Example:
         with PgBouncer(server, "1.18") as pooler:
@@ -69,19 +70,20 @@ class PgBouncer:
             server.socket_directory.chmod(0o755)
         loader = next(root.rglob("ld-linux-x86-64.so.2"))
         libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
+        program = root / "usr/sbin/pgbouncer"
+        user = None if account is None else account["user"]
         self._process = subprocess.Popen(  # noqa: S603
-            [
-                *(loader, "--library-path", libraries),
-                *(root / "usr/sbin/pgbouncer", settings),
-            ],
+            [loader, "--library-path", libraries, program, settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._directory,
-            **({} if account is None else {**account, "extra_groups": []}),
+            user=user,
+            group=None if account is None else account["group"],
+            extra_groups=None if account is None else [],
         )
         deadline = time.monotonic() + _START_SECONDS
-        while not (self._directory / ".s.PGSQL.6432").exists():
+        while not self._listens():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 log = self._directory / "log"
                 text = log.read_text() if log.exists() else "no log"
@@ -99,6 +101,10 @@ class PgBouncer:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(f"{self._directory}/.s.PGSQL.6432") == 0
 
     @property
     def dsn(self) -> str:

@@ -149,6 +149,8 @@ class Scripted:
             "SELECT": ("x",),
             "SHOW": ((known | session.options).get(rest.strip('"'), "0"),),
         }
+        if settings := re.findall(r"current_setting\('(\w+)'", command):
+            answers[word] = tuple(session.options.get(it) for it in settings)
         if word in self._scripts:
             self._scripts[word](session)
             return

@@ -69,8 +69,7 @@ class Attempts:
                 causes = []
                 return pgconn
             causes, plain = causes_in(pgconn.get_error_message())
-            text = f"connection failed: {plain}"
-            raise psycopg.OperationalError(text)
+            raise psycopg.OperationalError(plain)
         finally:
             self._causes += causes
             if causes:

@@ -94,24 +94,26 @@ def connect(
     takes a second connection to a SQL_ASCII database.
     """
     encoded = settings(server_encoding=server_encoding or "UTF8")
-    wanted = {**encoded, **_PINNED, **others}
+    wanted, word = {**encoded, **_PINNED, **others}, replication
     try:
-        conn = _checked(parameters, wanted, replication=replication)
+        conn = _checked(parameters, wanted, replication=word)
     except (ReplicationError, SettingError) as error:
         if replication is not None or getattr(error, "hint", POOLER) != POOLER:
             raise
-        # PgBouncer passes on the options of a replication connection only, which also takes SQL, but
-        # no bound parameters.
+        # PgBouncer passes the options of a replication connection on, which also accepts SQL.
+        word = "database"
         try:
-            conn = _checked(parameters, wanted, replication="database")
+            conn = _checked(parameters, wanted, replication=word)
         except Error:
             raise error from None
-        conn.cursor_factory = psycopg_or_refuse().ClientCursor
     found = conn.pgconn.parameter_status(b"server_encoding")
     if server_encoding is None and found == b"SQL_ASCII":
         conn.close()
         wanted["client_encoding"] = "SQL_ASCII"
-        conn = _checked(parameters, wanted, replication=replication)
+        conn = _checked(parameters, wanted, replication=word)
+    if word != replication:
+        # Such a connection accepts no bound parameters.
+        conn.cursor_factory = psycopg_or_refuse().ClientCursor
     return conn
 
 
@@ -186,7 +188,7 @@ def _open(
         )
     except library.Error as error:
         # The error itself may hold the password, in the connection that failed.
-        reason = " ".join(str(error).split())
+        reason = " ".join(f"cannot connect: {error}".split())
     else:
         if owner is not None:
             owner.opened(conn)
@@ -214,22 +216,19 @@ def _check(
     conn: psycopg.Connection[Any], wanted: Mapping[str, str], *, has_sql: bool
 ) -> None:
     """Checks that the session has all settings that it was opened with."""
-    # Without a database, there is only SHOW: one stands for all.
+    # A connection without a database has no other query than SHOW. So one setting is checked.
     names = [*wanted] if has_sql else ["search_path"]
     cells = [f"pg_catalog.current_setting('{name}')" for name in names]
     query = f"SELECT {', '.join([*cells, _TRANSACTION_TIMEOUT])}"
     result = conn.execute((query if has_sql else "SHOW search_path").encode()).pgresult
-    found = (
-        [b""]
-        if result is None
-        else [result.get_value(0, it) for it in range(result.nfields)]
-    )
+    count = 0 if result is None else result.nfields
+    found = [result.get_value(0, it) or b"" for it in range(count) if result]
     for name, cell in zip(names, found, strict=False):
-        value = (cell or b"").decode("utf-8", "replace")
+        value = cell.decode("utf-8", "replace")
         if not is_same(name, value, wanted[name]):
             raise _overridden(name, value, wanted[name])
     # Not in `options`: a server refuses a connection with the name of a setting that it lacks.
-    if has_sql and found[-1] not in {None, b"0"}:
+    if has_sql and found[-1] not in {b"", b"0"}:
         conn.execute("SELECT pg_catalog.set_config('transaction_timeout', '0', false)")
 
 

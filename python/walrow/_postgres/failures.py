@@ -16,7 +16,7 @@ from walrow.errors import ConnectionLostError, ReplicationError
 
 
 class Lost(NamedTuple):
-    """The connection ended, or there is no answer."""
+    """The connection ended, or the server does not answer."""
 
 
 class OfClient(NamedTuple):
@@ -126,7 +126,7 @@ def causes_in(text: str) -> tuple[list[Cause], str]:
 
 
 def decisive(causes: Sequence[Cause]) -> Cause:
-    """The cause that decides over several hosts: all must have refused for good."""
+    """Returns the cause that matters of several hosts' causes: a temporary one, if any."""
     return next((it for it in causes if judge(it) is Verdict.TEMPORARY), causes[-1])
 
 
@@ -152,7 +152,7 @@ def deserves_reconnect(error: BaseException) -> bool:
 
 
 def verdict_of(error: BaseException) -> Verdict:
-    """Judges an error. One that is not about a connection is permanent."""
+    """Judges an error. An error that is not about a connection is permanent."""
     cause = cause_of(error)
     return Verdict.PERMANENT if cause is None else judge(cause)
 
@@ -203,8 +203,8 @@ _CODE = re.compile(r"(?<=:  )([0-9A-Z]{5}): ")
 _PLACE = re.compile(r"\n[^\n:]+:  (?:[^\n,]+, )?[^\n:]+:\d+$", re.MULTILINE)
 #: Names of hosts, roles and databases: they may have any words.
 _NAMES = re.compile(r"\"[^\"]*\"|(?<=failed to resolve host )'[^']*'")
-#: The messages of libpq if it cannot use the connection's parameters, password or certificates, and
-#: those of a server whose SQLSTATE is not known.
+#: Messages of libpq, if the connection's parameters, password or certificates are unusable. Messages of
+#: a server, for the case that its SQLSTATE is not known.
 _REFUSED = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry"
     r"|pg_hba\.conf rejects|(?:role|database) .*does not exist"

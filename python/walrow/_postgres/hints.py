@@ -1,4 +1,4 @@
-"""What to do about the server's errors, by command and SQLSTATE.
+"""Hints for the server's errors, by command and SQLSTATE.
 
 The server's own HINT comes first: see `walrow._postgres.server_errors`.
 """
@@ -10,7 +10,7 @@ import shlex
 
 
 class Command(enum.Enum):
-    """What the server was asked for."""
+    """The command that failed."""
 
     CONNECT = enum.auto()
     IDENTIFY = enum.auto()
@@ -39,7 +39,7 @@ def hint_for(
     slot: str | None = None,
     publication: str | None = None,
 ) -> str | None:
-    """What to do, if walrow knows.
+    """Returns the hint, if walrow has one.
 
     >>> hint_for(Command.DROP_SLOT, "42704", slot="s")
     'walrow slot list shows the slots that exist'
@@ -56,7 +56,7 @@ def hint_for(
 #: The answer of a program between walrow and the server.
 POOLER = (
     "a connection pooler answered, not PostgreSQL: connect to the server itself, or to a pooler that"
-    " passes replication and options on, such as PgBouncer from 1.23 on"
+    " passes replication and options on, such as PgBouncer 1.23"
 )
 _REPLICATION = "the role needs the attribute REPLICATION: ALTER ROLE ... REPLICATION"
 _PLUGIN = f"{_REPLICATION}; if the setting output_plugin_libraries exists, it must contain pgoutput"
@@ -65,7 +65,7 @@ _PREFLIGHT = "walrow preflight finds the cause and says what to do"
 _LISTED = "walrow slot list shows the slots that exist"
 _LOG = "the server's log says more"
 _TIMEOUT = "ALTER ROLE ... RESET {0}, or ALTER DATABASE ... RESET {0}: the setting {0} ended it"
-#: What these mean does not depend on the command.
+#: Errors that mean the same for each command.
 _ALWAYS = {
     "57014": "a person, or the setting statement_timeout, canceled it: run it again",
     "55P03": "another session has a lock on it, which pg_locks shows: run it again later",
@@ -124,7 +124,7 @@ _HINTS = {
         "42501": f"{_PLUGIN}; {_LOG}",
         "58P01": f"WAL that the slot needs was removed: walrow slot list shows it; {_LOG}",
         "22P05": f"a character has no equivalent in client_encoding; {_LOG}",
-        "42883": "a type has no send function, which binary values need, or a row filter calls a"
+        "42883": "a type has no send function: receive without binary values; or a row filter calls a"
         f" function that was dropped; {_LOG}",
     },
     Command.WAL: {

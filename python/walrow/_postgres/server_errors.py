@@ -33,7 +33,7 @@ def replication_error(
     Its text has the server's message, which is about the command and contains no rows.
     For a command that reads rows, use `copy_error`. Do not use it for errors of an
     invalid connection string: psycopg's text shows a part of it. The server's own hint comes
-    first, then `hint`, then that of the command.
+    first, then `hint`, then the command's.
     """
     message = error.diag.message_primary or str(error) or type(error).__name__
     if error.diag.message_detail:

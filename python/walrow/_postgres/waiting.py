@@ -27,8 +27,8 @@ class OpenTransaction(Result):
         application: The session's application_name.
         user: The session's role, or the role that prepared the transaction.
         database: Its database.
-        state: The session's state, such as `idle in transaction`. Of a prepared transaction, its
-            locks on published tables, if they were asked for.
+        state: The session's state, such as `idle in transaction`. A prepared
+            transaction has its locks on published tables here, if they were asked for.
         since: When it began, or when it was prepared.
     """
 

@@ -70,8 +70,8 @@ def _identities(published: Sequence[CheckedTable]) -> Iterator[Finding]:
     if lacking:
         text = (
             f"without a replica identity: {listed(lacking)}; updates and deletes are"
-            " published, so the server refuses them: add a primary key, or send whole"
-            " old rows"
+            " published, so the server refuses them: add a primary key, which must not"
+            " be DEFERRABLE, or send whole old rows"
         )
         sql = _full(lacking)
         yield Finding("no-replica-identity", "warning", text, sql)
