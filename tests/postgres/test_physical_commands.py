@@ -207,6 +207,22 @@ def test_no_name_leaves_its_quotes(conn: Connection, name: str) -> None:
     assert caught.value.sqlstate in {"42704", "42602"}, caught.value
 
 
+def test_names_that_no_server_has() -> None:
+    """A server would cut a publication's name to 63 bytes, and send another publication's tables."""
+    start = postgres.start_replication_command
+    assert f'"{"é" * 31}"' in start("s", 0, {"publication_names": "é" * 31})
+    for names in ("p" * 64, ["a", "é" * 32]):
+        with pytest.raises(OptionError, match="a publication's name has at most 63"):
+            start("s", 0, {"publication_names": names})
+    with pytest.raises(OptionError, match=r"no publication has the name 'a\\udc80'"):
+        start("s", 0, {"publication_names": ["a\udc80"]})
+    with pytest.raises(OptionError, match=r"no slot has the name '\\ud800'"):
+        start("\ud800", 0, {})
+    for slot, publication in (("s" * 64, "p"), ("s", "p" * 64)):
+        with pytest.raises(OptionError, match="at most 63 bytes"):
+            walrow.receive("", log="x", slot=slot, publications=publication)
+
+
 @pytest.mark.parametrize("word", ["true", "database", ""])
 def test_a_name_that_is_too_long_is_not_that_of_another_slot(
     server: EmbeddedServer, sql: Connection, name: str, word: str

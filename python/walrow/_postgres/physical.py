@@ -33,7 +33,8 @@ from walrow._postgres.copy_both import (
     now_of_postgres,
 )
 from walrow._postgres.failures import UNDEFINED_OBJECT
-from walrow._postgres.running import check_slot_name, row_of
+from walrow._postgres.names import check_slot_name
+from walrow._postgres.running import row_of
 from walrow._postgres.server_errors import replication_error
 from walrow._results import Result, result
 from walrow.errors import Error, OptionError, ReplicationError
