@@ -58,7 +58,7 @@ class StreamOptions:
         default="spread",
     )
     max_rate: Option[int | None, int | None] = Option(
-        "The maximum number of kilobytes per second: from 32 on, or 0 for no limit.",
+        "The maximum number of kilobytes per second, at least 32. 0 sets no limit.",
         NUMBER,
         default=None,
         least=0,

@@ -85,8 +85,8 @@ class BackupStream:
         end_timeline: The timeline of that.
         tablespaces: The tablespaces. The one without OID is the data directory.
         contents: What has arrived.
-        notices: The notices and warnings of the server so far, such as that of a page whose checksum is
-            wrong.
+        notices: The notices and warnings of the server so far, for example about a page whose
+            checksum is wrong.
     """
 
     def __init__(
