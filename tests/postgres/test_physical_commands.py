@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -290,6 +291,22 @@ def test_wal_comes_on_both_kinds_of_connections(
             piece = stream.receive(5)
             assert isinstance(piece, Wal)
             found += piece.data
+        # The server's end of WAL and clock come with each message.
+        end = piece.start + len(piece.data)
+        assert stream.server_lsn >= end
+        assert stream.server_clock is not None
+        assert abs(stream.server_clock / 1e6 + 946_684_800 - time.time()) < 60
+        start = int(system.xlogpos)
+        stream.confirm(written=end, flushed=end - 1, applied=start + 1)
+        query = (
+            "SELECT write_lsn - '0/0', flush_lsn - '0/0', replay_lsn - '0/0'"
+            " FROM pg_stat_replication WHERE pid = %s"
+        )
+        pid, wanted = conn.info.backend_pid, (end, end - 1, start + 1)
+        deadline = time.monotonic() + 30
+        while sql.execute(query, [pid]).fetchone() != wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_a_backup_and_its_manifest(conn: Connection) -> None:
