@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from servers.scripted import (
     SYSTEM,
@@ -26,6 +27,7 @@ from servers.scripted import (
 from walrow import backup
 from walrow._backup.base.manifest import ManifestReader
 from walrow._core import crc32c
+from walrow.cli.app import cli
 from walrow.errors import BackupError, ConnectionLostError, ReplicationError
 
 pytest.importorskip("psycopg")
@@ -458,6 +460,11 @@ def test_gzip_that_is_none_or_would_not_end(
         # Following it would leave a gap.
         ("START_REPLICATION", ("2", "0/300001"), "before it only up to 0/300000"),
         ("START_REPLICATION", ("1", "0/300000"), "timeline 1 follows timeline 1"),
+        (
+            "IDENTIFY_SYSTEM",
+            (SYSTEM, "0", "0/300028", "x"),
+            "timeline 0, which does not",
+        ),
         ("SHOW", ("0",), "wal_segment_size is not a power of 2"),
         ("SHOW", ("3MB",), "wal_segment_size is not a power of 2"),
         ("SHOW", ("2GB",), "wal_segment_size is not a power of 2"),
@@ -479,6 +486,47 @@ def test_a_server_whose_wal_cannot_be_followed(
     ):
         backup.receive_wal(server.dsn, to=tmp_path / "wal", until="now", start_within=0)
     assert {it.name for it in tmp_path.rglob("*")} == {"wal", "_lock"}
+
+
+@pytest.mark.parametrize("content", ["", "# 1\n", "1\t0/200000\tx\n2\t0/300000\tx\n"])
+def test_a_history_that_does_not_lead_to_its_timeline(
+    tmp_path: Path, content: str
+) -> None:
+    scripts = {
+        "IDENTIFY_SYSTEM": (SYSTEM, "2", "0/300028", "x"),
+        "TIMELINE_HISTORY": ("00000002.history", content),
+    }
+
+    def answer(row: tuple[str, ...]) -> Callable[[Session], None]:
+        return lambda session: (session.rows(row), session.ready())[0]  # type: ignore[func-returns-value]
+
+    with (
+        Scripted({word: answer(row) for word, row in scripts.items()}) as server,
+        pytest.raises(ReplicationError, match=r"history of timeline 2: .* of another"),
+    ):
+        backup.receive_wal(server.dsn, to=tmp_path / "wal", until="now", start_within=0)
+    assert {it.name for it in tmp_path.rglob("*")} == {"wal", "_lock"}
+
+
+def test_notices_of_the_server_are_shown(tmp_path: Path) -> None:
+    def warn(session: Session) -> None:
+        text = b"checksum verification failed in file base/1/1259"
+        session.send(b"N", b"SWARNING\0VWARNING\0C01000\0M" + text + b"\0Hlook\0\0")
+
+    expected = "WARNING: checksum verification failed in file base/1/1259; look"
+    parts = [*usual()[:2], warn, *usual()[2:]]
+    assert take(parts, tmp_path / "b").notices == (expected,)
+    assert take(usual(), tmp_path / "c").notices == ()
+    words = ["backup", "base", "--format", "plain", "--manifest-checksums", "SHA256"]
+    with served(parts) as server:
+        for quiet, shown in (([], True), (["--quiet"], False)):
+            place = str(tmp_path / f"of-cli-{shown}")
+            given = [*words, "--dsn", server.dsn, "--to", place, *quiet]
+            result = CliRunner().invoke(cli, given)
+            assert result.exit_code == 0, result.output
+            said = f"walrow: the server says: {expected}\n" in result.stderr
+            assert said == shown
+            assert bool(result.stderr) == shown
 
 
 def lines(*changed: tuple[str, str]) -> bytes:

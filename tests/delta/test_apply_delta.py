@@ -649,7 +649,7 @@ def test_a_path_that_means_another_directory(tmp_path: Path) -> None:
     log = WrittenLog(tmp_path, id="int")
     log.insert(["1"])
     before = sorted(tmp_path.rglob("*"))
-    # deltalake would use the directory above, or another one, or lose the history of this one.
+    # deltalake would use another directory, or not find its history.
     names = ["%2e%2e", "a%2Fb", "a#b", "a?b", "a\nb", "[x]", "a\\b", "x" * 256]
     urls = [*names, "trail ", "..", "."]
     for around, name in (

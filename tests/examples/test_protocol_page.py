@@ -71,7 +71,7 @@ def test_each_message_has_a_row() -> None:
     backend = (WIRE / "backend.rs").read_text("utf-8")
     known = backend.partition("fn is_known")[2].partition("}")[0]
     tags = set(re.findall(r"b'(\w)'", known))
-    assert len(tags) == 11
+    assert len(tags) == 15
     assert letters("Messages of the server around a COPY") == tags
 
 

@@ -238,7 +238,7 @@ def test_a_process_that_waits_hears_for_what(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert heard == ["waiting for the receiver of the log: walrow receive must run"]
-        # A receiver holds this lock.
+        # As a receiver, another process has locked the file.
         with (log / "_open").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             while len(heard) < 2:

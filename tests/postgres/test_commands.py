@@ -245,6 +245,10 @@ def test_names_are_quoted(replication: Connection, sql: Connection, name: str) -
             "binary": False,
             "messages": None,
         }
+        other = postgres.start_replication_command(
+            "a", 0, {"include-xids": (), "x": ""}
+        )
+        assert other.endswith("""("include-xids", "x" '')""")
         command = postgres.start_replication_command(name, "0/0", options)
         assert "\"binary\" 'false'" in command
         assert "messages" not in command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -208,6 +209,22 @@ def test_no_name_leaves_its_quotes(conn: Connection, name: str) -> None:
     assert caught.value.sqlstate in {"42704", "42602"}, caught.value
 
 
+def test_names_that_no_server_has() -> None:
+    """A server would cut a publication's name to 63 bytes, and send another publication's tables."""
+    start = postgres.start_replication_command
+    assert f'"{"é" * 31}"' in start("s", 0, {"publication_names": "é" * 31})
+    for names in ("p" * 64, ["a", "é" * 32]):
+        with pytest.raises(OptionError, match="a publication's name has at most 63"):
+            start("s", 0, {"publication_names": names})
+    with pytest.raises(OptionError, match=r"no publication has the name 'a\\udc80'"):
+        start("s", 0, {"publication_names": ["a\udc80"]})
+    with pytest.raises(OptionError, match=r"no slot has the name '\\ud800'"):
+        start("\ud800", 0, {})
+    for slot, publication in (("s" * 64, "p"), ("s", "p" * 64)):
+        with pytest.raises(OptionError, match="at most 63 bytes"):
+            walrow.receive("", log="x", slot=slot, publications=publication)
+
+
 @pytest.mark.parametrize("word", ["true", "database", ""])
 def test_a_name_that_is_too_long_is_not_that_of_another_slot(
     server: EmbeddedServer, sql: Connection, name: str, word: str
@@ -275,6 +292,22 @@ def test_wal_comes_on_both_kinds_of_connections(
             piece = stream.receive(5)
             assert isinstance(piece, Wal)
             found += piece.data
+        # The server's end of WAL and clock come with each message.
+        end = piece.start + len(piece.data)
+        assert stream.server_lsn >= end
+        assert stream.server_clock is not None
+        assert abs(stream.server_clock / 1e6 + 946_684_800 - time.time()) < 60
+        start = int(system.xlogpos)
+        stream.confirm(written=end, flushed=end - 1, applied=start + 1)
+        query = (
+            "SELECT write_lsn - '0/0', flush_lsn - '0/0', replay_lsn - '0/0'"
+            " FROM pg_stat_replication WHERE pid = %s"
+        )
+        pid, wanted = conn.info.backend_pid, (end, end - 1, start + 1)
+        deadline = time.monotonic() + 30
+        while sql.execute(query, [pid]).fetchone() != wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_a_backup_and_its_manifest(conn: Connection) -> None:

@@ -386,7 +386,7 @@ def test_no_name_chooses_a_place(to: str) -> None:
                 around, schema, table = place.rsplit("/", 2)
                 assert f"delta:{around}/{{schema}}/{{table}}" == to
                 check_target(claim.place)
-                # As Python, browsers and deltalake read a path or URL: nothing is removed or decoded.
+                # A library that decodes the path or URL gets the same text.
                 assert unquote(urlsplit(f"file://{place}").path) in f"{place}"
                 assert normpath(f"/{schema}/{table}") == f"/{schema}/{table}"
             # No other name has this place, even if a file system composes letters.

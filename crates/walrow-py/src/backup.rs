@@ -63,13 +63,14 @@ pub(crate) fn parse_next_timeline(cells: &Bound<'_, PyAny>) -> PyResult<(u32, u6
     Ok((next.timeline, next.start.0))
 }
 
-/// Reads the head of a payload of a stream of WAL: where its bytes begin, and the end of WAL.
+/// Reads the head of a payload of a stream of WAL.
 ///
-/// The WAL begins at `WAL_HEADER`. None for a payload without WAL, such as a keepalive.
+/// That is where its bytes begin, the server's end of WAL, and its clock in microseconds since 2000. The WAL
+/// begins at `WAL_HEADER`. None for a payload without WAL, such as a keepalive.
 #[pyfunction]
-pub(crate) fn wal_position(payload: &[u8]) -> Option<(u64, u64)> {
+pub(crate) fn wal_position(payload: &[u8]) -> Option<(u64, u64, i64)> {
     match CopyData::parse(payload) {
-        Ok(CopyData::XLogData(data)) => Some((data.start.0, data.end.0)),
+        Ok(CopyData::XLogData(data)) => Some((data.start.0, data.end.0, data.clock.0)),
         _ => None,
     }
 }

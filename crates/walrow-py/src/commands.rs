@@ -131,6 +131,9 @@ fn plugin_option(key: String, value: &Bound<'_, PyAny>) -> PyResult<PluginOption
         };
         return Ok(PluginOption::PublicationNames(names));
     }
+    if value.extract::<Vec<String>>().is_ok_and(|it| it.is_empty()) {
+        return Ok(PluginOption::Other(key, None));
+    }
     let value = if let Ok(on) = value.cast::<PyBool>() {
         on.is_true().to_string()
     } else if let Ok(number) = value.extract::<i64>() {
@@ -142,7 +145,7 @@ fn plugin_option(key: String, value: &Bound<'_, PyAny>) -> PyResult<PluginOption
         let text = format!("option {key} must be a text, a number or a bool, not {kind}");
         return Err(PyTypeError::new_err(text));
     };
-    Ok(PluginOption::Other(key, value))
+    Ok(PluginOption::Other(key, Some(value)))
 }
 
 /// Reads the result of IDENTIFY_SYSTEM.

@@ -20,19 +20,19 @@ pub(crate) fn copy_data_header(py: Python<'_>, size: usize) -> Bound<'_, PyBytes
     PyBytes::new(py, &header)
 }
 
-/// Returns the end of WAL in a payload of the server, and whether it asks for an answer.
+/// Returns the end of WAL in a payload of the server, whether it asks for an answer, and its clock.
 ///
-/// The end of WAL is 0 if the payload does not have it.
+/// The end of WAL is 0 if the payload does not have it. The clock counts microseconds since 2000.
 #[pyfunction]
-pub(crate) fn end_of_wal(payload: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
+pub(crate) fn end_of_wal(payload: &Bound<'_, PyAny>) -> PyResult<(u64, bool, i64)> {
     // A message may be large: its bytes are not needed.
     let head = PySlice::new(payload.py(), 0, XLogData::HEADER.cast_signed(), 1);
     let head = PyMemoryView::from(payload)?.get_item(head)?;
     let head = head.call_method0("tobytes")?.cast_into::<PyBytes>()?;
     Ok(match CopyData::parse(head.as_bytes()) {
-        Ok(CopyData::XLogData(data)) => (data.end.0, false),
-        Ok(CopyData::PrimaryKeepalive(it)) => (it.end.0, it.reply_requested),
-        _ => (0, false),
+        Ok(CopyData::XLogData(data)) => (data.end.0, false, data.clock.0),
+        Ok(CopyData::PrimaryKeepalive(it)) => (it.end.0, it.reply_requested, it.clock.0),
+        _ => (0, false, 0),
     })
 }
 
@@ -40,7 +40,8 @@ pub(crate) fn end_of_wal(payload: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
 ///
 /// Args:
 ///     received: All transactions up to this LSN were received.
-///     flushed: All transactions up to this LSN are durable and applied.
+///     flushed: All transactions up to this LSN are durable.
+///     applied: All transactions up to this LSN are applied.
 ///     clock: The time, in microseconds since 2000.
 ///     reply: Whether to ask the server for an answer at once.
 #[pyfunction]
@@ -48,6 +49,7 @@ pub(crate) fn status_update(
     py: Python<'_>,
     received: u64,
     flushed: u64,
+    applied: u64,
     clock: i64,
     reply: bool,
 ) -> Bound<'_, PyBytes> {
@@ -55,7 +57,7 @@ pub(crate) fn status_update(
     CopyData::StandbyStatusUpdate(StandbyStatusUpdate {
         write: Lsn(received),
         flush: Lsn(flushed),
-        apply: Lsn(flushed),
+        apply: Lsn(applied),
         clock: Timestamp(clock),
         reply_requested: reply,
     })

@@ -378,7 +378,17 @@ fn backend_fields(fields: &Bound<'_, PyDict>, message: &BackendMessage<'_>) -> P
             fields.set_item("catalog_xmin", feedback.catalog_xmin)?;
             fields.set_item("catalog_xmin_epoch", feedback.catalog_xmin_epoch)
         }
-        BackendMessage::CopyBothResponse(response) => {
+        BackendMessage::Authentication(step) => {
+            fields.set_item("request", step.request)?;
+            fields.set_item("data", PyBytes::new(py, step.data))
+        }
+        BackendMessage::BackendKeyData(key) => {
+            fields.set_item("process_id", key.process_id)?;
+            fields.set_item("secret", PyBytes::new(py, key.secret))
+        }
+        BackendMessage::CopyBothResponse(response)
+        | BackendMessage::CopyOutResponse(response)
+        | BackendMessage::CopyInResponse(response) => {
             fields.set_item("format", response.format)?;
             fields.set_item("columns", response.columns().collect::<Vec<_>>())
         }

@@ -55,7 +55,7 @@ impl<'a> Frame<'a> {
     /// is incomplete.
     ///
     /// # Errors
-    /// A tag that no server sends around a COPY, or an impossible length. Neither needs the body.
+    /// A tag that no server sends on a replication connection, or an impossible length. Neither needs the body.
     #[inline]
     pub fn size(input: &[u8]) -> Result<Option<usize>, Error> {
         let Some(([tag, length @ ..], _)) = input.split_first_chunk::<{ Frame::HEADER }>() else {
@@ -75,12 +75,12 @@ impl<'a> Frame<'a> {
         Ok(Some((length as usize).saturating_add(1)))
     }
 
-    /// Whether a server sends frames with this tag around a COPY.
+    /// Whether a server sends frames with this tag on a replication connection.
     pub(crate) const fn is_known(tag: u8) -> bool {
         matches!(
             tag,
             b'd' | b'W' | b'N' | b'S' | b'E' | b'c' | b'C' | b'Z' | b'T' | b'D' | b'A'
-        )
+        ) || matches!(tag, b'H' | b'G' | b'R' | b'K')
     }
 
     /// Appends the frame's bytes: the exact inverse of [`Frame::parse`].
@@ -143,6 +143,14 @@ pub enum BackendMessage<'a> {
     CopyData(CopyData<'a>),
     /// `W`, the response to `START_REPLICATION`: a new session begins.
     CopyBothResponse(CopyBothResponse<'a>),
+    /// `H`, the response to `BASE_BACKUP`: the server sends data.
+    CopyOutResponse(CopyBothResponse<'a>),
+    /// `G`, the response to `UPLOAD_MANIFEST`: the server waits for data.
+    CopyInResponse(CopyBothResponse<'a>),
+    /// `R`, a step of the authentication.
+    Authentication(Authentication<'a>),
+    /// `K`, what a [`CancelRequest`](crate::FrontendMessage::CancelRequest) needs.
+    BackendKeyData(BackendKeyData<'a>),
     /// `N`, a warning or notice.
     NoticeResponse(ErrorFields<'a>),
     /// `E`, an error that ends the stream.
@@ -163,7 +171,7 @@ pub enum BackendMessage<'a> {
     DataRow(DataRow<'a>),
 }
 
-/// The format of the COPY data. On a replication connection: text, no columns.
+/// The format of the COPY data, in `W`, `H` and `G`. For a stream of replication: text, no columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyBothResponse<'a> {
     /// 0 text, 1 binary.
@@ -181,6 +189,27 @@ impl CopyBothResponse<'_> {
             .iter()
             .map(|bytes| u16::from_be_bytes(*bytes))
     }
+}
+
+/// A step of the authentication.
+///
+/// Manual: [Message Formats, Authentication…](https://www.postgresql.org/docs/current/protocol-message-formats.html).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Authentication<'a> {
+    /// 0 `Ok`, 3 `CleartextPassword`, 5 `MD5Password`, 7 `GSS`, 8 `GSSContinue`, 9 `SSPI`, 10 `SASL`, 11
+    /// `SASLContinue`, 12 `SASLFinal`.
+    pub request: u32,
+    /// The rest of the message: a salt, the names of mechanisms, or data of the mechanism.
+    pub data: &'a [u8],
+}
+
+/// The process that serves the connection, and its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackendKeyData<'a> {
+    /// The process.
+    pub process_id: u32,
+    /// The key: 4 bytes in protocol 3.0, up to 256 from 3.2.
+    pub secret: &'a [u8],
 }
 
 /// The fields of an error or notice: a code byte and a text each.
@@ -276,7 +305,23 @@ impl<'a> BackendMessage<'a> {
         let body = frame.body;
         match frame.tag {
             b'd' => CopyData::parse(body).map(Self::CopyData),
-            b'W' => copy_both_response(body).map(Self::CopyBothResponse),
+            b'W' => {
+                copy_response(Cursor::new(body, "CopyBothResponse")).map(Self::CopyBothResponse)
+            }
+            b'H' => copy_response(Cursor::new(body, "CopyOutResponse")).map(Self::CopyOutResponse),
+            b'G' => copy_response(Cursor::new(body, "CopyInResponse")).map(Self::CopyInResponse),
+            b'R' => whole(Cursor::new(body, "Authentication"), |cursor| {
+                Ok(Self::Authentication(Authentication {
+                    request: cursor.u32("request")?,
+                    data: cursor.bytes(cursor.rest().len(), "data")?,
+                }))
+            }),
+            b'K' => whole(Cursor::new(body, "BackendKeyData"), |cursor| {
+                Ok(Self::BackendKeyData(BackendKeyData {
+                    process_id: cursor.u32("process ID")?,
+                    secret: cursor.bytes(cursor.rest().len(), "key")?,
+                }))
+            }),
             b'N' => fields(Cursor::new(body, "NoticeResponse")).map(Self::NoticeResponse),
             b'E' => fields(Cursor::new(body, "ErrorResponse")).map(Self::ErrorResponse),
             b'S' => whole(Cursor::new(body, "ParameterStatus"), |cursor| {
@@ -316,6 +361,10 @@ impl<'a> BackendMessage<'a> {
         match self {
             Self::CopyData(_) => b'd',
             Self::CopyBothResponse(_) => b'W',
+            Self::CopyOutResponse(_) => b'H',
+            Self::CopyInResponse(_) => b'G',
+            Self::Authentication(_) => b'R',
+            Self::BackendKeyData(_) => b'K',
             Self::NoticeResponse(_) => b'N',
             Self::ErrorResponse(_) => b'E',
             Self::ParameterStatus(_) => b'S',
@@ -341,6 +390,10 @@ impl<'a> BackendMessage<'a> {
         match self {
             Self::CopyData(data) => data.name(),
             Self::CopyBothResponse(_) => "CopyBothResponse",
+            Self::CopyOutResponse(_) => "CopyOutResponse",
+            Self::CopyInResponse(_) => "CopyInResponse",
+            Self::Authentication(_) => "Authentication",
+            Self::BackendKeyData(_) => "BackendKeyData",
             Self::NoticeResponse(_) => "NoticeResponse",
             Self::ErrorResponse(_) => "ErrorResponse",
             Self::ParameterStatus(_) => "ParameterStatus",
@@ -356,7 +409,9 @@ impl<'a> BackendMessage<'a> {
     fn encode_body(&self, out: &mut Vec<u8>) {
         match self {
             Self::CopyData(data) => data.encode(out),
-            Self::CopyBothResponse(response) => {
+            Self::CopyBothResponse(response)
+            | Self::CopyOutResponse(response)
+            | Self::CopyInResponse(response) => {
                 out.put_u8(response.format);
                 out.put_count(response.columns.len() / 2);
                 out.put_bytes(response.columns);
@@ -367,6 +422,14 @@ impl<'a> BackendMessage<'a> {
                     out.put_string(text);
                 }
                 out.put_u8(0);
+            }
+            Self::Authentication(step) => {
+                out.put_u32(step.request);
+                out.put_bytes(step.data);
+            }
+            Self::BackendKeyData(key) => {
+                out.put_u32(key.process_id);
+                out.put_bytes(key.secret);
             }
             Self::ParameterStatus(status) => {
                 out.put_string(status.name);
@@ -418,8 +481,8 @@ fn whole<'a, T>(
     Ok(value)
 }
 
-fn copy_both_response(body: &[u8]) -> Result<CopyBothResponse<'_>, Error> {
-    whole(Cursor::new(body, "CopyBothResponse"), |cursor| {
+fn copy_response(cursor: Cursor<'_>) -> Result<CopyBothResponse<'_>, Error> {
+    whole(cursor, |cursor| {
         let format = u8::from(cursor.flag("format")?);
         let count = usize::from(cursor.u16("number of columns")?);
         let columns = cursor.bytes(count.saturating_mul(2), "column formats")?;

@@ -45,6 +45,7 @@ mod cursor;
 mod encode;
 mod error;
 mod framing;
+mod frontend;
 mod lsn;
 mod message;
 mod peek;
@@ -54,8 +55,8 @@ mod splitter;
 mod string;
 
 pub use backend::{
-    BackendMessage, CopyBothResponse, DataRow, ErrorFields, Frame, NotificationResponse,
-    ParameterStatus, RowDescription, RowField,
+    Authentication, BackendKeyData, BackendMessage, CopyBothResponse, DataRow, ErrorFields, Frame,
+    NotificationResponse, ParameterStatus, RowDescription, RowField,
 };
 pub use backup_data::BackupData;
 pub use command::{
@@ -69,6 +70,7 @@ pub use copy_data::{
 pub use copy_rows::CopyRows;
 pub use error::{Error, ErrorKind};
 pub use framing::Framing;
+pub use frontend::FrontendMessage;
 pub use lsn::{Lsn, ParseLsnError, Timestamp};
 pub use message::{
     AbortRecord, Begin, BeginPrepare, Cell, Cells, Column, Columns, Commit, CommitPrepared, Delete,

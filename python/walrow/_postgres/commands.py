@@ -11,10 +11,10 @@ import psycopg
 from walrow import _core
 from walrow._lsn import Lsn
 from walrow._postgres.hints import Command
+from walrow._postgres.names import check_publication_names, check_slot_name
 from walrow._postgres.running import (
     check_database,
     check_replication,
-    check_slot_name,
     is_replication,
     literal,
     major_version,
@@ -24,7 +24,7 @@ from walrow._postgres.running import (
 )
 from walrow._postgres.waiting import Observer, Waiting
 from walrow._results import Result, result
-from walrow.errors import OptionError
+from walrow.errors import OptionError, ReplicationError
 
 Snapshot = Literal["export", "nothing", "use"]
 
@@ -130,6 +130,9 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     failed = "cannot identify the system"
     cells = row_of(run(conn, command, failed, Command.IDENTIFY))
     identifier, timeline, lsn, database = _core.parse_identify_system(cells)
+    if timeline == 0:
+        text = "the server is on timeline 0, which does not exist"
+        raise ReplicationError(text, sqlstate="08P01")
     name = None if database is None else text_of(conn, database)
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
 
@@ -167,6 +170,9 @@ def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHi
     failed = f"cannot read the history of timeline {timeline}"
     cells = row_of(run(conn, command, failed, Command.TIMELINE_HISTORY))
     filename, content, rows = _core.parse_timeline_history(cells)
+    if not rows or rows[-1][0] >= timeline:
+        text = f"{failed}: the server sent the history of another timeline"
+        raise ReplicationError(text, sqlstate="08P01")
     return TimelineHistory(
         text_of(conn, filename),
         content,
@@ -406,14 +412,19 @@ def start_replication_command(
         start: Where to start. The server never starts before the slot's confirmed
             position; 0/0 starts there.
         options: The plugin's options. A bool is written as `true` or `false`, None is
-            left out. `publication_names` is one name or several, unquoted.
+            left out, and with `()`, an option has no value. `publication_names` is one name
+            or several, unquoted.
 
     Raises:
-        OptionError: A text contains a NUL character, or the slot's name is too long.
+        OptionError: A text contains a NUL character, or a name is too long.
         TypeError: An option has another type.
         ValueError: The start is not an LSN.
     """
     check_slot_name(slot)
+    publications = options.get("publication_names")
+    names = [publications] if isinstance(publications, str) else publications
+    if isinstance(names, Sequence):
+        check_publication_names(map(str, names))
     return _core.start_replication_command(slot, Lsn(start), dict(options))
 
 

@@ -23,7 +23,7 @@ from walrow.errors import ConnectionLostError, Error, OptionError
 class CopyBoth(ABC):
     """The shared part of logical and physical streams: they wait, answer and end.
 
-    `server_lsn` is the greatest end of WAL in a keepalive.
+    `server_lsn` is the greatest end of WAL in a keepalive, and `server_clock` the clock in the last one.
     """
 
     #: How long a block gathers what the server sends on, after the first message.
@@ -41,6 +41,7 @@ class CopyBoth(ABC):
         self._error: type[psycopg.Error] = psycopg.Error
         self.connection = connection
         self.server_lsn = Lsn(0)
+        self.server_clock: int | None = None
         self.last_received = time.monotonic()
         self._pgconn: pq.abc.PGconn = connection.pgconn
         self._status_interval = status_interval
@@ -105,8 +106,8 @@ class CopyBoth(ABC):
         """Moves every payload that libpq has into the block."""
 
     @abstractmethod
-    def _positions(self) -> tuple[int, int]:
-        """The positions in a status: up to where everything is received, and durable."""
+    def _positions(self) -> tuple[int, int, int]:
+        """The positions in a status: the ends of what is received, durable, and applied."""
 
     def _begin_copy(self) -> None:
         """Notes that the server streams from now on."""
@@ -176,7 +177,7 @@ class CopyBoth(ABC):
         """Notes the server's position, and whether it asks for an answer."""
         if self._has_ended:
             return
-        end, reply = end_of_wal(payload)
+        end, reply, self.server_clock = end_of_wal(payload)
         if end > self.server_lsn:
             self.server_lsn = Lsn(end)
         self._is_status_asked = self._is_status_asked or reply
@@ -212,9 +213,9 @@ class CopyBoth(ABC):
         return min(self._status_due, silent_since + self._ping_interval)
 
     def _send_status(self, now: float, *, reply: bool = False) -> None:
-        received, flushed = self._positions()
+        received, flushed, applied = self._positions()
         clock = now_of_postgres()
-        message = status_update(received, flushed, clock, reply)
+        message = status_update(received, flushed, applied, clock, reply)
         # If libpq has no room for it, it is due again. Reading finds out about a lost
         # connection, maybe with the server's reason.
         with contextlib.suppress(self._error):

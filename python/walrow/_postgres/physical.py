@@ -32,7 +32,8 @@ from walrow._postgres.copy_both import (
     now_of_postgres,
 )
 from walrow._postgres.hints import Command
-from walrow._postgres.running import check_slot_name, row_of
+from walrow._postgres.names import check_slot_name
+from walrow._postgres.running import row_of
 from walrow._postgres.server_errors import replication_error
 from walrow._results import Result, result
 from walrow.errors import Error, OptionError, ReplicationError
@@ -72,7 +73,8 @@ class PhysicalStream(CopyBoth):
 
     Attributes:
         connection: The psycopg connection, for commands before `start`.
-        server_lsn: The greatest end of WAL in a keepalive.
+        server_lsn: The greatest end of WAL that the server has sent.
+        server_clock: The server's clock in its last message, in microseconds since 2000.
         last_received: When something arrived last, as `time.monotonic()` counts.
     """
 
@@ -80,6 +82,7 @@ class PhysicalStream(CopyBoth):
     _failed = ""
     _expected = 0
     _written = 0
+    _applied = 0
     #: The results after the copy. None while WAL comes.
     _results: list[PGresult] | None = None
     _next_timeline: TimelineEnd | None = None
@@ -172,7 +175,8 @@ class PhysicalStream(CopyBoth):
         self._failed = (
             f"cannot stream WAL from {at} of timeline {timeline} (START_REPLICATION)"
         )
-        self._expected, self._written, self._flushed = int(at), 0, 0
+        self._expected = int(at)
+        self._written = self._flushed = self._applied = 0
         self._results = self._next_timeline = None
         command = _core.start_physical_command(at, slot=slot, timeline=timeline)
         try:
@@ -206,7 +210,14 @@ class PhysicalStream(CopyBoth):
             return Wal(Lsn(self._expected - len(data)), data)
         return self._next_timeline
 
-    def confirm(self, *, written: int, flushed: int, reply: bool = False) -> None:
+    def confirm(
+        self,
+        *,
+        written: int,
+        flushed: int,
+        applied: int | None = None,
+        reply: bool = False,
+    ) -> None:
         """Reports how far the WAL is stored: the server may forget it, and commits return.
 
         The report is sent at once, without waiting for the socket, and repeated at every
@@ -215,10 +226,15 @@ class PhysicalStream(CopyBoth):
         Args:
             written: Up to where WAL is written.
             flushed: Up to where it is durable.
+            applied: The end of the applied WAL, for `synchronous_commit = remote_apply` and
+                `pg_stat_replication`. Default: `flushed`.
             reply: Whether to ask the server for a keepalive at once.
         """
         self._flushed = max(self._flushed, Lsn(flushed))
         self._written = max(self._written, Lsn(written), self._flushed)
+        self._applied = max(
+            self._applied, self._flushed if applied is None else applied
+        )
         if self._is_streaming and not self._has_ended:
             self._send_status(time.monotonic(), reply=reply)
 
@@ -255,8 +271,8 @@ class PhysicalStream(CopyBoth):
             self._pgconn.put_copy_data(message)
         self._flush()
 
-    def _positions(self) -> tuple[int, int]:
-        return self._written, self._flushed
+    def _positions(self) -> tuple[int, int, int]:
+        return self._written, self._flushed, self._applied
 
     def _drain(self) -> None:
         """Moves the WAL of every payload that libpq has into the block."""
@@ -273,7 +289,9 @@ class PhysicalStream(CopyBoth):
                 # Nothing of it is in the block.
                 self.last_received, self._pinged = time.monotonic(), None
             else:
-                self._take_wal(position[0], payload[_core.WAL_HEADER :])
+                start, end, self.server_clock = position
+                self.server_lsn = max(self.server_lsn, Lsn(end))
+                self._take_wal(start, payload[_core.WAL_HEADER :])
         if size < 0 and not self._has_ended:
             self._take_copy_end()
 

@@ -230,8 +230,9 @@ class ReplicationStream(CopyBoth):
         if self._is_streaming and not self._has_ended:
             self._send_status(time.monotonic(), reply=reply)
 
-    def _positions(self) -> tuple[int, int]:
-        return max(self._received, self.server_lsn, self._flushed), self._flushed
+    def _positions(self) -> tuple[int, int, int]:
+        received = max(self._received, self.server_lsn, self._flushed)
+        return received, self._flushed, self._flushed
 
     def _drain(self) -> None:
         """Moves every payload that libpq has into the block."""

@@ -48,16 +48,6 @@ def check_replication(conn: psycopg.Connection[Any], what: str) -> None:
         raise OptionError(text)
 
 
-def check_slot_name(name: str) -> None:
-    """Refuses a name that a server would cut, and so take for another slot's name."""
-    if len(name.encode("utf-8", "surrogatepass")) > _NAME_BYTES:
-        text = (
-            f"a slot's name has at most {_NAME_BYTES} bytes, and a server would cut"
-            f' "{name}": that may be the name of another slot'
-        )
-        raise OptionError(text)
-
-
 def major_version(conn: psycopg.Connection[Any]) -> int:
     """The server's major version."""
     check_usable(conn)
@@ -206,8 +196,6 @@ def text_of(conn: psycopg.Connection[Any], name: bytes) -> str:
     return name.decode(encoding_of(conn), "backslashreplace")
 
 
-#: NAMEDATALEN of PostgreSQL, without the NUL at its end.
-_NAME_BYTES = 63
 _CANCEL_SECONDS = 5.0
 _COPIES = {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH}
 _POLL_SECONDS = 1.0

@@ -23,6 +23,7 @@ from walrow._options import (
     of_kind,
     options,
 )
+from walrow._postgres.names import check_publication_names, check_slot_name
 from walrow._receive.status import Status
 from walrow.errors import OptionError, Remedy
 from walrow.typing import Duration, TableName
@@ -169,6 +170,8 @@ class ReceiveOptions(WriterOptions):
         if not self.publications:
             text = "publications is missing: name at least one"
             raise OptionError(text)
+        check_slot_name(self.slot)
+        check_publication_names(self.publications)
         if self.create:
             return
         if self.tables is not None:

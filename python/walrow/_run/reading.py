@@ -317,7 +317,7 @@ def _from_folder(target: Target, folder: Path) -> Target:
     kind, _, place = target.to.partition(":")
     if not is_path(target.to) or is_url(place):
         return target
-    # Braces in the directory's own path are no template.
+    # Braces in the directory's own path have no meaning.
     around = str(folder).replace("{", "{{").replace("}", "}}")
     return dataclasses.replace(target, to=f"{kind}:{Path(around) / place}")
 

@@ -6,7 +6,7 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
@@ -80,7 +80,8 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
     A tar on stdout has its end only if the backup is complete: check the exit code, too.
 
     With --json, the object contains path, format, system_identifier, start_lsn,
-    start_timeline, end_lsn, end_timeline, files, bytes, tablespaces, wal and parent.
+    start_timeline, end_lsn, end_timeline, files, bytes, tablespaces, wal, parent and
+    notices.
     """
     with _shown() as progress:
         if str(options["to"]) == "-":
@@ -90,6 +91,7 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
             _pipe(dsn, options | {"progress": progress})
             return
         done = of_python.base_backup(dsn, progress=progress, **options)
+    _show_notices(done.notices)
     if as_json:
         print_json(done.to_dict())
     elif not is_quiet():
@@ -116,6 +118,12 @@ def _pipe(dsn: str, options: dict[str, Any]) -> None:
         for block in stream.tar():
             sys.stdout.buffer.write(block)
         sys.stdout.buffer.flush()
+        _show_notices(stream.notices)
+
+
+def _show_notices(notices: Iterable[str]) -> None:
+    for each in () if is_quiet() else notices:
+        say(f"walrow: the server says: {each}")
 
 
 @contextlib.contextmanager

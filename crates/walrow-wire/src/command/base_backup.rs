@@ -41,7 +41,7 @@ pub struct BaseBackup<'a> {
     pub wal: bool,
     /// Whether the backup ends only when the last WAL is archived, if the server archives.
     pub wait: bool,
-    /// The greatest rate in kB a second: 32 to 1,048,576. `None`: no limit.
+    /// The greatest rate in kB a second: 32 to 1,048,576. 0 or `None`: no limit.
     pub max_rate: Option<u32>,
     /// Whether links to tablespaces come as the file `tablespace_map`, not as links.
     pub tablespace_map: bool,
@@ -229,10 +229,10 @@ impl BaseBackup<'_> {
         if self.incremental {
             require(major, 17, "INCREMENTAL of BASE_BACKUP")?;
         }
-        if self.max_rate.is_some_and(|rate| !RATES.contains(&rate)) {
+        if (self.max_rate).is_some_and(|rate| rate != 0 && !RATES.contains(&rate)) {
             return Err(CommandError::OutOfRange {
                 what: "MAX_RATE of BASE_BACKUP",
-                allowed: "32 to 1048576 kB a second",
+                allowed: "0, or 32 to 1048576 kB a second",
             });
         }
         Ok(())
@@ -310,15 +310,21 @@ mod tests {
 
     #[test]
     fn impossible_values_are_refused() {
-        for rate in [0, 31, 1_048_577, u32::MAX] {
+        for rate in [1, 31, 1_048_577, u32::MAX] {
             let mut backup = BaseBackup::new("");
             backup.max_rate = Some(rate);
             let error = backup.text(18).unwrap_err().to_string();
             assert_eq!(
                 error,
-                "MAX_RATE of BASE_BACKUP must be 32 to 1048576 kB a second"
+                "MAX_RATE of BASE_BACKUP must be 0, or 32 to 1048576 kB a second"
             );
         }
+        let mut backup = BaseBackup::new("");
+        backup.max_rate = Some(0);
+        assert_eq!(
+            backup.text(18).unwrap(),
+            "BASE_BACKUP (LABEL '', MAX_RATE 0)"
+        );
         let error = BaseBackup::new("a\0").text(18).unwrap_err().to_string();
         assert!(error.starts_with("the label contains a NUL"), "{error}");
     }

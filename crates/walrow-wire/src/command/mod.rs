@@ -97,7 +97,7 @@ impl ReplicationCommand<'_> {
                 let wait = if *wait { " WAIT" } else { "" };
                 alloc::format!("DROP_REPLICATION_SLOT {}{wait}", identifier(SLOT, slot)?)
             }
-            Self::Start(start) => start.text()?,
+            Self::Start(start) => start.text(major)?,
             Self::StartPhysical(start) => start.text()?,
             Self::BaseBackup(backup) => backup.text(major)?,
             Self::UploadManifest => {

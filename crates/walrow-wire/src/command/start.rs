@@ -3,7 +3,7 @@
 //! Manual: [Streaming Replication Protocol, START_REPLICATION](https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-START-REPLICATION-SLOT-LOGICAL),
 //! [Logical Streaming Replication Parameters](https://www.postgresql.org/docs/current/protocol-logical-replication.html).
 
-use super::error::{CommandError, SLOT};
+use super::error::{CommandError, SLOT, require};
 use super::quoted::{identifier, list_item, literal};
 use crate::Lsn;
 use alloc::borrow::ToOwned;
@@ -68,8 +68,8 @@ pub enum PluginOption {
     TwoPhase(bool),
     /// `origin`, from server 16: `any` or `none`.
     Origin(&'static str),
-    /// Any other option: name and value.
-    Other(String, String),
+    /// Any other option: name and value. `None`: the option has no value.
+    Other(String, Option<String>),
 }
 
 impl PluginOption {
@@ -86,8 +86,8 @@ impl PluginOption {
         }
     }
 
-    fn value(&self) -> Result<String, CommandError> {
-        Ok(match self {
+    fn value(&self) -> Result<Option<String>, CommandError> {
+        Ok(Some(match self {
             Self::ProtoVersion(version) => alloc::format!("{version}"),
             Self::PublicationNames(names) => {
                 let names = names
@@ -97,20 +97,35 @@ impl PluginOption {
             }
             Self::Binary(on) | Self::Messages(on) | Self::TwoPhase(on) => alloc::format!("{on}"),
             Self::Streaming(value) | Self::Origin(value) => (*value).to_owned(),
-            Self::Other(_, value) => value.clone(),
-        })
+            Self::Other(_, value) => return Ok(value.clone()),
+        }))
+    }
+
+    /// Refuses an option that a server of this version lacks, or a value.
+    fn check(&self, major: u32) -> Result<(), CommandError> {
+        match self {
+            Self::ProtoVersion(3) => require(major, 15, "proto_version 3"),
+            Self::ProtoVersion(4..) => require(major, 16, "proto_version 4"),
+            Self::Streaming("parallel") => require(major, 16, "streaming 'parallel'"),
+            Self::TwoPhase(_) => require(major, 15, "two_phase"),
+            Self::Origin(_) => require(major, 16, "origin"),
+            _ => Ok(()),
+        }
     }
 }
 
 impl StartReplication<'_> {
-    pub(super) fn text(&self) -> Result<String, CommandError> {
+    pub(super) fn text(&self, major: u32) -> Result<String, CommandError> {
         let slot = identifier(SLOT, self.slot)?;
         let mut text = alloc::format!("START_REPLICATION SLOT {slot} LOGICAL {}", self.start);
         for (index, option) in self.options.iter().enumerate() {
+            option.check(major)?;
             text.push_str(if index == 0 { " (" } else { ", " });
             text.push_str(&identifier("an option's name", option.name())?);
-            text.push(' ');
-            text.push_str(&literal("an option's value", &option.value()?)?);
+            if let Some(value) = option.value()? {
+                text.push(' ');
+                text.push_str(&literal("an option's value", &value)?);
+            }
         }
         if !self.options.is_empty() {
             text.push(')');
@@ -181,7 +196,7 @@ mod tests {
             options: vec![PluginOption::PublicationNames(vec!["a\"b'c\\".into()])],
         };
         assert_eq!(
-            command.text().unwrap(),
+            command.text(14).unwrap(),
             r#"START_REPLICATION SLOT "s" LOGICAL 0/0 ("publication_names" '"a""b''c\"')"#
         );
     }
@@ -194,7 +209,7 @@ mod tests {
             options: vec![],
         };
         assert_eq!(
-            command.text().unwrap(),
+            command.text(14).unwrap(),
             r#"START_REPLICATION SLOT "a'b" LOGICAL 0/1"#
         );
     }

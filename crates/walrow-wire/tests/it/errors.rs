@@ -52,7 +52,7 @@ fn unknown_kind_is_named() {
         let unknown = error(ErrorKind::UnknownKind(kind), 0, "CopyData", "kind");
         assert_eq!(CopyData::parse(&[kind]) == Err(unknown), !known, "{kind}");
 
-        let known = b"dWNSEcCZTDA".contains(&kind);
+        let known = b"dWNSEcCZTDAHGRK".contains(&kind);
         let unknown = error(ErrorKind::UnknownKind(kind), 0, "frame", "type byte");
         let one = [kind];
         let first = Frame::parse(&one);

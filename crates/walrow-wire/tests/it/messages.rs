@@ -11,8 +11,9 @@
 )]
 
 use walrow_wire::{
-    AbortRecord, BackendMessage, Cell, CopyData, Error, ErrorKind, Frame, Lsn, Message, OldTuple,
-    PgString, ReplicaIdentity, Timestamp,
+    AbortRecord, Authentication, BackendKeyData, BackendMessage, Cell, CommandError, CopyData,
+    Error, ErrorKind, Frame, FrontendMessage, Lsn, Message, OldTuple, PgString, PluginOption,
+    ReplicaIdentity, ReplicationCommand, StandbyStatusUpdate, StartReplication, Timestamp,
 };
 
 /// A field: its name in errors, and its bytes.
@@ -854,6 +855,160 @@ fn copy_both_response() {
         assert_eq!(response.format, 1);
         assert_eq!(response.columns().collect::<Vec<_>>(), [0, 1]);
     });
+}
+
+#[test]
+fn copy_in_and_out_response() {
+    let fields = [hex("format", "00"), hex("number of columns", "0000")];
+    backend("CopyOutResponse", b'H', &fields, |m| {
+        assert!(matches!(m, BackendMessage::CopyOutResponse(it) if it.format == 0));
+    });
+    backend("CopyInResponse", b'G', &fields, |m| {
+        assert!(matches!(m, BackendMessage::CopyInResponse(it) if it.format == 0));
+    });
+}
+
+/// The data after the number may have any length.
+#[test]
+fn authentication_and_key() {
+    for (bytes, expected) in [
+        (
+            &b"R\0\0\0\x08\0\0\0\0"[..],
+            BackendMessage::Authentication(Authentication {
+                request: 0,
+                data: b"",
+            }),
+        ),
+        (
+            b"R\0\0\0\x0e\0\0\0\x0aSCRAM\0",
+            BackendMessage::Authentication(Authentication {
+                request: 10,
+                data: b"SCRAM\0",
+            }),
+        ),
+        (
+            b"K\0\0\0\x0c\0\0\x01\x02\x09\x08\x07\x06",
+            BackendMessage::BackendKeyData(BackendKeyData {
+                process_id: 258,
+                secret: &[9, 8, 7, 6],
+            }),
+        ),
+    ] {
+        let (frame, size) = Frame::parse(bytes).unwrap().unwrap();
+        assert_eq!(size, bytes.len());
+        let parsed = BackendMessage::parse(frame).unwrap();
+        assert_eq!(parsed, expected);
+        let mut out = Vec::new();
+        parsed.encode(&mut out);
+        assert_eq!(out, bytes);
+        let cut = &bytes[..8];
+        let frame = Frame::new(cut).unwrap();
+        assert!(BackendMessage::parse(frame).is_err());
+    }
+}
+
+/// Bytes as the manual's page describes them.
+#[test]
+fn messages_of_a_client() {
+    let parameters = [
+        (PgString(b"user"), PgString(b"me")),
+        (PgString(b"replication"), PgString(b"true")),
+    ];
+    let status = CopyData::StandbyStatusUpdate(StandbyStatusUpdate {
+        write: Lsn(1),
+        flush: Lsn(2),
+        apply: Lsn(3),
+        clock: Timestamp(4),
+        reply_requested: true,
+    });
+    let mut expected = b"d\0\0\0\x26r".to_vec();
+    for number in 1..=4_u64 {
+        expected.extend_from_slice(&number.to_be_bytes());
+    }
+    expected.push(1);
+    for (message, bytes) in [
+        (
+            FrontendMessage::Startup(0x3_0000, &parameters),
+            b"\0\0\0\x22\0\x03\0\0user\0me\0replication\0true\0\0".to_vec(),
+        ),
+        (
+            FrontendMessage::SslRequest,
+            vec![0, 0, 0, 8, 0x04, 0xD2, 0x16, 0x2F],
+        ),
+        (
+            FrontendMessage::CancelRequest(BackendKeyData {
+                process_id: 258,
+                secret: &[9, 8, 7, 6],
+            }),
+            vec![0, 0, 0, 16, 0x04, 0xD2, 0x16, 0x2E, 0, 0, 1, 2, 9, 8, 7, 6],
+        ),
+        (
+            FrontendMessage::Password(PgString(b"md5x")),
+            b"p\0\0\0\x09md5x\0".to_vec(),
+        ),
+        (
+            FrontendMessage::SaslInitialResponse(PgString(b"S"), Some(b"n,,")),
+            b"p\0\0\0\x0dS\0\0\0\0\x03n,,".to_vec(),
+        ),
+        (
+            FrontendMessage::SaslInitialResponse(PgString(b"S"), None),
+            b"p\0\0\0\x0aS\0\xff\xff\xff\xff".to_vec(),
+        ),
+        (
+            FrontendMessage::SaslResponse(b"c=x"),
+            b"p\0\0\0\x07c=x".to_vec(),
+        ),
+        (FrontendMessage::CopyData(status), expected),
+        (FrontendMessage::CopyBytes(b"{}"), b"d\0\0\0\x06{}".to_vec()),
+        (FrontendMessage::CopyDone, b"c\0\0\0\x04".to_vec()),
+        (
+            FrontendMessage::CopyFail(PgString(b"no")),
+            b"f\0\0\0\x07no\0".to_vec(),
+        ),
+        (FrontendMessage::Terminate, b"X\0\0\0\x04".to_vec()),
+    ] {
+        // After another message.
+        let mut out = b"Q".to_vec();
+        message.encode(&mut out);
+        assert_eq!(out.split_off(1), bytes, "{message:?}");
+    }
+}
+
+#[test]
+fn an_option_without_a_value() {
+    let options = vec![
+        PluginOption::Other("include-xids".into(), None),
+        PluginOption::Other("x".into(), Some(String::new())),
+    ];
+    assert_eq!(
+        ReplicationCommand::Start(StartReplication::new("s", Lsn(1), options))
+            .text(14)
+            .unwrap(),
+        r#"START_REPLICATION SLOT "s" LOGICAL 0/1 ("include-xids", "x" '')"#
+    );
+}
+
+#[test]
+fn options_of_a_stream_are_refused_before_their_version() {
+    for (option, since) in [
+        (PluginOption::ProtoVersion(2), 14),
+        (PluginOption::ProtoVersion(3), 15),
+        (PluginOption::ProtoVersion(4), 16),
+        (PluginOption::Streaming("on"), 14),
+        (PluginOption::Streaming("parallel"), 16),
+        (PluginOption::TwoPhase(false), 15),
+        (PluginOption::Origin("any"), 16),
+    ] {
+        let start = StartReplication::new("s", Lsn(1), vec![option.clone()]);
+        let command = ReplicationCommand::Start(start);
+        for major in 14..=19 {
+            let is_refused = matches!(
+                command.text(major),
+                Err(CommandError::Unsupported { since: it, .. }) if it == since
+            );
+            assert_eq!(is_refused, major < since, "{option:?} on {major}");
+        }
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ proptest! {
     fn arbitrary_bytes_are_errors_or_round_trips(
         bytes in vec(any::<u8>(), 0..200),
         kind in proptest::sample::select(b"BCORYIUDTMSEcAbPKrp".to_vec()),
-        tag in proptest::sample::select(b"dWNSEcCZTDA".to_vec()),
+        tag in proptest::sample::select(b"dWNSEcCZTDAHGRK".to_vec()),
     ) {
         fuzz::frames(&bytes);
         fuzz::messages(&bytes);

@@ -58,10 +58,10 @@ class StreamOptions:
         default="spread",
     )
     max_rate: Option[int | None, int | None] = Option(
-        "The maximum number of kilobytes per second.",
+        "The maximum number of kilobytes per second, at least 32. 0 sets no limit.",
         NUMBER,
         default=None,
-        least=32,
+        least=0,
         most=1 << 20,
     )
     wal: Option[Literal["fetch", "none"], Literal["fetch", "none"]] = Option(

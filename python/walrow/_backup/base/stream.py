@@ -86,6 +86,8 @@ class BackupStream:
         end_timeline: The timeline of that.
         tablespaces: The tablespaces. The one without OID is the data directory.
         contents: The files that have arrived.
+        notices: The notices and warnings of the server so far, for example about a page whose
+            checksum is wrong.
     """
 
     def __init__(
@@ -98,6 +100,8 @@ class BackupStream:
         """Begins it, with links of tablespaces, or a file `tablespace_map` instead."""
         self.end_lsn: Lsn | None = None
         self.end_timeline: int | None = None
+        self.notices: list[str] = []
+        conn.add_notice_handler(self._take_notice)
         self._conn = conn
         self._pgconn = conn.pgconn
         self._options = options
@@ -188,6 +192,10 @@ class BackupStream:
             while block := spool.read(_BLOCK_BYTES):
                 yield block
         yield bytes(-size % tarfile.BLOCKSIZE + 2 * tarfile.BLOCKSIZE)
+
+    def _take_notice(self, found: psycopg.errors.Diagnostic) -> None:
+        parts = found.message_primary, found.message_detail, found.message_hint
+        self.notices.append(f"{found.severity}: {'; '.join(filter(None, parts))}")
 
     def _written(self, *, with_links: bool) -> str:
         """The command of a server of this version."""

@@ -41,6 +41,7 @@ class BaseBackup(Result):
         wal: `complete` if all WAL from the start to the end is in the backup. `missing` if
             it was left out: the backup cannot be recovered without it.
         parent: The manifest of the backup that an incremental one needs, or its directory.
+        notices: The server's notices and warnings.
     """
 
     path: Path
@@ -55,6 +56,7 @@ class BaseBackup(Result):
     tablespaces: dict[str, Path]
     wal: Literal["complete", "missing"]
     parent: Path | None
+    notices: tuple[str, ...] = ()
 
 
 @takes(BackupOptions)
@@ -118,6 +120,7 @@ def base_backup(options: BackupOptions) -> BaseBackup:
         },
         wal="missing" if options.wal == "none" else "complete",
         parent=options.incremental,
+        notices=tuple(stream.notices),
     )
 
 
