@@ -30,12 +30,13 @@ import enum
 import json
 import os
 import queue
+import re
 import socket
 import struct
 import time
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from walrow._core import crc32c
 from walrow._lsn import Lsn
@@ -424,15 +425,13 @@ def _decoded(
 
 def _made(cls: type[T], found: dict[str, Any]) -> T:
     """A value of JSON, without the fields that are not known here."""
-    names = [it.name for it in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    return cls(**{name: _value(name, found[name]) for name in names})
-
-
-def _value(name: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    convert = _CONVERTERS.get(name)
-    return value if value is None or convert is None else convert(value)
+    values = {}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        value = found[field.name]
+        convert: Any = tuple if isinstance(value, list) else _CONVERTERS.get(field.name)
+        is_plain = value is None or convert is None
+        values[field.name] = value if is_plain else convert(value)
+    return cls(**values)
 
 
 def is_locked(path: Path) -> bool:
@@ -466,17 +465,10 @@ def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-_PHASES: dict[str, type[Any]] = {
-    "connecting": Connecting,
-    "catching_up": CatchingUp,
-    "streaming": Streaming,
-    "snapshotting": Snapshotting,
-    "idle": Idle,
-    "degraded": Degraded,
-    "waiting_for_person": WaitingForPerson,
-    "stopped": Stopped,
+_NAMES = {
+    it: re.sub(r"(?<!^)(?=[A-Z])", "_", it.__name__).lower() for it in get_args(Phase)
 }
-_NAMES = {phase: name for name, phase in _PHASES.items()}
+_PHASES = {name: phase for phase, name in _NAMES.items()}
 _TIMES = ("started", "time", "turned", "since", "heard", "failed", "committed")
 _CONVERTERS: dict[str, Any] = {
     **dict.fromkeys(("server", "received", "durable", "visible", "end"), Lsn),
