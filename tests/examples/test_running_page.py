@@ -56,7 +56,12 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
             "PGHOST": str(server.socket_directory),
             "PGUSER": "postgres",
         }
-        for command in (init, check, f"{run} --once", "walrow status --allow-stopped shop-log"):
+        for command in (
+            init,
+            check,
+            f"{run} --once",
+            "walrow status --allow-stopped shop-log",
+        ):
             done = subprocess.run(  # noqa: S603
                 shlex.split(command, comments=True),
                 cwd=tmp_path,

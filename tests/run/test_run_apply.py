@@ -664,7 +664,7 @@ def test_status_says_what_ended_a_part(log: WrittenTables) -> None:
     receiver.close()
     (reason,) = status_of(log.path).reasons
     assert reason.startswith("receive has ended: refused (at 20")
-    # Without targets, nobody says that something must run.
+    # A log without targets needs neither.
     receiver = StatusFile(log.path, "receive")
     receiver.post(Stopped(None), 1)
     receiver.close()

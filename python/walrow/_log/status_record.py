@@ -50,7 +50,7 @@ Part: TypeAlias = Literal["receive", "apply"]
 
 
 class Cause(enum.Enum):
-    """What degrades a receiver or an applier."""
+    """The cause of a degraded state."""
 
     SERVER = "server"
     DISK = "disk"
@@ -181,7 +181,7 @@ class Record(Result):
 
 
 class Life(enum.Enum):
-    """Whether the owner of a record lives. One that is `STALE` lives, and does not write."""
+    """Whether the owner of a record lives. A `STALE` owner lives, but does not write."""
 
     UNKNOWN = "unknown"
     NONE = "none"
@@ -486,7 +486,7 @@ _CRC = struct.Struct("<I")
 BEAT_SECONDS = 5.0
 #: A record that is older may be stale.
 _STALE = dt.timedelta(seconds=20)
-#: A main loop that makes no turn for so long hangs.
+#: A main loop hangs if its last turn is so old.
 _HANGS = dt.timedelta(seconds=30)
 _NAMES_SHOWN, _TEXT_CHARACTERS = 100, 1000
 _PAUSE_SECONDS = 0.1

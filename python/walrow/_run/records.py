@@ -1,4 +1,4 @@
-"""The records beside the segments: the targets of a log, and two locks in `_run`.
+"""The targets of a log, and two locks in `_run`.
 
 The targets are an object of the log, because no other place names a target that was removed from the
 file. The position here is the last known one, and the record in the target itself counts. `_run`
