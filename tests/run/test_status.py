@@ -29,10 +29,10 @@ from servers.shop import Running, Shop, opened_shop, processes
 from walrow._log import status_record
 from walrow._log.requests import request
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(1500)]
 
 #: A busy machine takes long for a process.
-LONG = 120.0
+LONG = 300.0
 
 
 @pytest.fixture(scope="module")

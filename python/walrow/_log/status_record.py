@@ -272,11 +272,11 @@ class StatusFile:
             # The directory was removed.
             self._let_go()
         if self._file is None:
-            folder = self._path.parent
-            folder.mkdir(mode=self._log.stat().st_mode & 0o770, exist_ok=True)
+            mode = run_folder(self._log).stat().st_mode & 0o660
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            file = os.open(self._path, flags, folder.stat().st_mode & 0o660)
+            file = os.open(self._path, flags, mode)
             try:
+                os.fchmod(file, mode)
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(file)
@@ -432,6 +432,16 @@ def _made(cls: type[T], found: dict[str, Any]) -> T:
         is_plain = value is None or convert is None
         values[field.name] = value if is_plain else convert(value)
     return cls(**values)
+
+
+def run_folder(log: Path) -> Path:
+    """Makes `_run`, as its log: for the owner only, or for the group, too."""
+    folder, mode = log / FOLDER, log.stat().st_mode & 0o770
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        # Whatever the umask is.
+        folder.chmod(mode)
+    return folder
 
 
 def is_locked(path: Path) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from walrow._core import LogObjects
-from walrow._log.status_record import FOLDER, is_locked
+from walrow._log.status_record import FOLDER, is_locked, run_folder
 from walrow._lsn import Lsn
 from walrow.errors import Error, LogError
 
@@ -200,9 +200,7 @@ class RunFolder:
             os.close(file)
 
     def _objects(self) -> LogObjects:
-        # As its log: for the owner only, or for the group, too.
-        self._path.mkdir(mode=self._log.stat().st_mode & 0o770, exist_ok=True)
-        return LogObjects(self._path)
+        return LogObjects(run_folder(self._log))
 
 
 #: The registered reader of a file's targets.
