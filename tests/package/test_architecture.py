@@ -257,6 +257,8 @@ def test_threads_are_made_in_few_places() -> None:
     assert workers == {
         "_backup.wal.files",
         "_backup.wal.receiver",
+        # Writes a file that may stall.
+        "_log.status_record",
         "_postgres.open_connections",
         # The kinds of a receiver: askers, connections, files, copies, the log's thread.
         "_receive.askers",

@@ -398,7 +398,7 @@ def test_what_a_role_may_not_copy(database: Database) -> None:
         "CREATE TABLE by_column (id int PRIMARY KEY, n int, secret text)",
         "CREATE PUBLICATION copied FOR TABLE root, policed, by_column (id, n)"
         " WITH (publish_via_partition_root = true)",
-        # Of the root, that is not needed.
+        # A grant on the root is not necessary.
         "GRANT SELECT ON one, policed TO reader",
         "GRANT SELECT (id) ON by_column TO reader",
     )

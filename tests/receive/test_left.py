@@ -195,7 +195,7 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
     assert (left.why, left.ruling) == (why, Ruling.OPEN)
     # Other WAL may come after the end of the log.
     assert since <= left.since <= world.points[0][0]
-    status = status_of(world.path)
+    status = status_of(world.path, allow_stopped=True)
     assert status.left == (left,)
     assert (status.reasons == ()) == (why is Absence.DROPPED)
     target = f"delta:{world.path.parent / 'lake'}"
@@ -219,7 +219,7 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
         apply("public.t")
         # The next look keeps the decision. It is not there for another event.
         world.take()
-        assert status_of(world.path).reasons == ()
+        assert status_of(world.path, allow_stopped=True).reasons == ()
         world.sql(*BACK[why], "INSERT INTO t VALUES (2, 'back')")
         world.take()
         (back,) = [it for it in world.log.tables() if it.oid == oid]
@@ -231,7 +231,7 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
         world.sql("DROP TABLE t")
         world.take()
     world.log.forget("public.t")
-    assert status_of(world.path).left == ()
+    assert status_of(world.path, allow_stopped=True).left == ()
     world.take()
     assert {it.name for it in world.log.tables()} == {"public.u"}
 
@@ -251,7 +251,7 @@ def test_a_last_child_that_goes_while_its_table_is_not_published(
     world.take()
     world.load("public.t")
     assert world.state("t") == world.rows()["t"]
-    assert status_of(world.path).reasons == ()
+    assert status_of(world.path, allow_stopped=True).reasons == ()
 
 
 def test_a_last_child_that_goes_in_a_quiet_database(world: World) -> None:
@@ -269,7 +269,7 @@ def test_a_last_child_that_goes_in_a_quiet_database(world: World) -> None:
         world.take()
         assert world.log.end < world.points[-1][0]
         assert world.state("t") == world.rows()["t"]
-        assert status_of(world.path).reasons == ()
+        assert status_of(world.path, allow_stopped=True).reasons == ()
 
 
 RUN = """
@@ -313,7 +313,7 @@ def test_a_target_gets_the_changes_from_before_its_table_left(
         why is Absence.DROPPED,
     )
     assert [it.left is None for it in said] == [True, True, False]
-    (target,) = status_of(world.path).targets
+    (target,) = status_of(world.path, allow_stopped=True).targets
     assert (target.has_left, target.is_current) == (True, False)
     (reader,) = world.log.readers()
     assert reader.position == world.log.end
@@ -329,13 +329,13 @@ def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None
     world.take()
     world.sql("ALTER TABLE r ATTACH PARTITION t FOR VALUES FROM (0) TO (9)")
     world.take()
-    (left,) = status_of(world.path).left
+    (left,) = status_of(world.path, allow_stopped=True).left
     assert left.why is Absence.ATTACHED
     with pytest.raises(walrow.errors.SchemaError, match="a partition of"):
         world.state("public.t")
     world.load("public.r")
     assert world.state("public.r") == world.rows()["t"]
-    assert status_of(world.path).reasons == ()
+    assert status_of(world.path, allow_stopped=True).reasons == ()
 
 
 def test_the_load_of_a_dropped_table_holds_no_segment(world: World) -> None:
@@ -391,7 +391,7 @@ def test_a_table_that_came_and_went_between_two_looks(world: World) -> None:
     (table,) = world.log.tables()
     assert table.left is not None
     assert (table.left.why, table.left.since) == (Absence.DROPPED, table.last)
-    assert status_of(world.path).reasons == ()
+    assert status_of(world.path, allow_stopped=True).reasons == ()
 
 
 CHILD = "CREATE TABLE c (CHECK (id > 0)) INHERITS (t)"
@@ -429,7 +429,10 @@ def test_a_table_with_children_is_accepted_or_refused(
         for read in (world.state, apply):
             with pytest.raises(walrow.errors.Error, match="reason inherited"):
                 read("t")
-        assert "children by inheritance" in status_of(world.path).reasons[0]
+        assert (
+            "children by inheritance"
+            in status_of(world.path, allow_stopped=True).reasons[0]
+        )
 
     refused()
     # It has its own rows only.
@@ -440,7 +443,9 @@ def test_a_table_with_children_is_accepted_or_refused(
     assert mark.code is Why.INHERITED
     assert world.state("t") == [{"id": 1, "v": "old"}]
     world.take()
-    assert not any("public.t" in it for it in status_of(world.path).reasons)
+    assert not any(
+        "public.t" in it for it in status_of(world.path, allow_stopped=True).reasons
+    )
     # Later children need another decision.
     world.sql("CREATE TABLE e () INHERITS (t)")
     world.take()
@@ -452,7 +457,7 @@ def test_a_table_with_children_is_accepted_or_refused(
     world.sql("DROP TABLE IF EXISTS d", "ALTER TABLE c NO INHERIT t", NEW)
     world.take()
     assert world.state("t") == world.rows()["t"]
-    assert status_of(world.path).reasons == ()
+    assert status_of(world.path, allow_stopped=True).reasons == ()
 
 
 GREEN = "BEGIN; ALTER TABLE t RENAME TO o; ALTER TABLE n RENAME TO t; COMMIT"

@@ -24,6 +24,7 @@ import psycopg
 from servers.receiving import drop_if_there, until
 from servers.shop import Running, Shop, opened_shop, processes
 from walrow._log.requests import pending
+from walrow._log.status_record import Life
 from walrow._run.status import status_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
@@ -54,7 +55,7 @@ def test_once(shop: Shop) -> None:
     ) in said
     assert "tables that are current: 2 of 2" in said
     assert shop.is_current("orders", "items")
-    assert shop.call("status", str(shop.log))[0] == 0
+    assert shop.call("status", "--allow-stopped", str(shop.log))[0] == 0
     # Quiet, it says nothing if all is well.
     shop.sql("UPDATE sales.items SET n = 2")
     assert shop.call("run", str(shop.file), "--once", "--quiet") == (0, "")
@@ -130,10 +131,12 @@ def test_once_with_a_server_that_refuses(shop: Shop) -> None:
     # The log is applied, and is not all.
     code, said = shop.call("run", str(shop.file), "--once")
     assert code == 1
-    assert "tables that are current: 1 of 1" in said
-    code, said = shop.call("status", str(shop.log), "--json")
+    assert "tables that have all of the log: 1 of 1" in said
+    assert "no table is known to be current: receive has ended: " in said
+    code, said = shop.call("status", str(shop.log), "--allow-stopped", "--json")
     assert code == 1
-    assert json.loads(said)["parts"].keys() == {"receive"}
+    (reason,) = json.loads(said)["reasons"]
+    assert reason.startswith("receive has ended: ")
 
 
 def test_what_the_check_says(shop: Shop) -> None:
@@ -270,7 +273,7 @@ def test_it_follows_and_stops_in_order(shop: Shop) -> None:
             assert code == 1
             assert f"{first} keeps the targets of {shop.log} current: stop it" in said
         found = status_of(shop.log)
-        assert (found.is_receiving, found.is_running) == (True, True)
+        assert (found.receiver.life, found.applier.life) == (Life.ALIVE, Life.ALIVE)
         # Both are processes of their own, in groups of their own.
         pids = processes(shop)
         assert pids.keys() == {"receive", "apply"}
@@ -279,8 +282,8 @@ def test_it_follows_and_stops_in_order(shop: Shop) -> None:
         assert running.stop(signal.SIGINT) < 10
         assert not processes(shop)
     found = status_of(shop.log)
-    assert (found.is_receiving, found.is_running) == (False, False)
-    assert found.reasons == ()
+    assert (found.receiver.life, found.applier.life) == (Life.ENDED, Life.ENDED)
+    assert shop.reasons() == ()
     with Running(shop) as running:
         until(lambda: processes(shop).keys() == {"receive", "apply"})
         assert running.stop() < 10
@@ -304,7 +307,7 @@ def test_one_that_dies_is_started_again_and_stops_no_other(shop: Shop) -> None:
         shop.sql("INSERT INTO sales.items VALUES (2, 2)")
         until(lambda: shop.is_current("items"), 60)
         assert processes(shop)["apply"] == second["apply"]
-        until(lambda: status_of(shop.log).parts == {})
+        until(lambda: status_of(shop.log).reasons == ())
         running.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import shutil
@@ -40,7 +41,7 @@ from walrow._lsn import Lsn
 from walrow._run import applier as applier_module
 from walrow._run import status as run_status
 from walrow._run.applier import Applier, Report
-from walrow._run.checking import check
+from walrow._run.checking import _other_source, check
 from walrow._run.engines import Tables, _refuse_gone
 from walrow._run.reading import parse
 from walrow._run.records import (
@@ -442,11 +443,62 @@ def test_a_table_that_is_refused_keeps_what_it_needs(log: WrittenTables) -> None
 def test_a_server_that_is_away_makes_no_pattern_wrong(log: WrittenTables) -> None:
     log.insert(1)
     target = TARGET.replace('["sales.*"]', '["sales.*", "new.*"]')
-    text = (HEAD + target).replace("[log]", 'dsn = "host=/nowhere"\n[log]')
+    text = (HEAD + target).replace(
+        'slot = "s"', 'slot = "written"\ndsn = "host=/nowhere"'
+    )
     checked = check(parse(text, log.path.parent / "shop.toml", is_private=True))
     assert checked.problems == []
     assert "/nowhere" in (checked.unasked or "")
     assert [it.table.name for it in checked.plan.claims] == ["sales.t1"]
+
+
+def test_a_moved_target_is_to_be_forgotten_and_not_removed(log: WrittenTables) -> None:
+    log.insert(1)
+    made, _ = applier_of(log)
+    round_of(made)
+    folder = log.path.parent
+    (folder / "lake").rename(folder / "moved")
+    moved = TARGET.replace("lake/", "moved/")
+    made, _ = applier_of(log, moved)
+    problem = round_of(made)["sales.t1"] or ""
+    old = f"delta:{folder}/lake/t1"
+    assert problem.endswith(
+        f"the target of sales.t1 was {old} so far, and delta:{folder}/moved/t1 exists: if it was "
+        f"moved there, or its directory was: walrow log forget {log.path} {old}. Otherwise choose "
+        "a place that is new"
+    )
+    assert forget_target(log.path, old)
+    made, _ = applier_of(log, moved)
+    assert round_of(made) == {"sales.t1": None}
+    # Only Spark knows a name in a catalog. It may not exist.
+    made, _ = applier_of(log, 'tables = ["sales.*"]\nto = "iceberg:lake.{table}"\n')
+    problem = round_of(made)["sales.t1"] or ""
+    assert (
+        "iceberg:lake.t1 may exist, which only Spark knows: if it was moved" in problem
+    )
+
+
+@pytest.mark.parametrize(
+    ("slot", "server", "words"),
+    [
+        ("s", ("7", "d"), None),
+        ("s", None, None),
+        ("s", ("8", "d"), "from another server: its system identifier is 7, and this server has 8"),
+        ("s", ("7", "e"), "the log comes from database d, and dsn leads to e: give the log of"),
+        ("t", ("7", "d"), "the log comes from slot s, and the file has t: give the log of this"),
+    ],
+)  # fmt: skip
+def test_the_log_of_another_server(
+    tmp_path: Path, slot: str, server: tuple[str, str] | None, words: str | None
+) -> None:
+    made = WrittenTables(tmp_path / "log", system="7")
+    made.insert(1)
+    opened = walrow.Log(made.path)
+    source = dataclasses.replace(
+        opened.source, system_identifier="7", database="d", slot="s"
+    )
+    found = list(_other_source(source, opened.path, slot, server))
+    assert [(words or "") in it for it in found] == [True] * bool(words)
 
 
 def test_tables_that_need_a_load(
@@ -612,7 +664,7 @@ def test_status_says_what_ended_a_part(log: WrittenTables) -> None:
     receiver.close()
     (reason,) = status_of(log.path).reasons
     assert reason.startswith("receive has ended: refused (at 20")
-    # Without targets, nobody says that something must run.
+    # A log without targets needs neither.
     receiver = StatusFile(log.path, "receive")
     receiver.post(Stopped(None), 1)
     receiver.close()

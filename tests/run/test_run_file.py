@@ -533,7 +533,7 @@ def test_a_change_that_only_a_new_target_takes(
     known = facts(recorded=(recorded(**before),), identities={2: ("id",)})
     place = "delta:/etc/lake/sales/items"
     assert doubtful(loaded, known) == ({place} if said else set())
-    made = plan(loaded, known, {place} if said else ())
+    made = plan(loaded, known, {place: "exists"} if said else {})
     texts = [it.text for it in made.refused]
     assert len(texts) == (said is not None)
     if said is not None:
@@ -542,12 +542,16 @@ def test_a_change_that_only_a_new_target_takes(
     assert not plan(loaded, known).refused
 
 
+def existing(loaded: Loaded, known: Facts) -> dict[str, str]:
+    return dict.fromkeys(doubtful(loaded, known), "exists")
+
+
 def test_a_key_of_the_table_that_has_changed() -> None:
     known = facts(recorded=(recorded(),), identities={2: ("a", "b")})
     # A load replaces its rows.
-    assert not plan(parsed(), known, doubtful(parsed(), known)).refused
+    assert not plan(parsed(), known, existing(parsed(), known)).refused
     loaded = parsed(GOOD.replace('every = "1m"', 'deletes = "soft"'))
-    (refused,) = plan(loaded, known, doubtful(loaded, known)).refused
+    (refused,) = plan(loaded, known, existing(loaded, known)).refused
     assert "the key of sales.items was (id) so far, not (a, b)" in refused.text
 
 

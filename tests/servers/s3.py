@@ -62,6 +62,6 @@ class S3:
 
     def copy(self, log: Path, name: str) -> str:
         """Copies what a directory has now, as `aws s3 sync` does. Returns its URL."""
-        for path in sorted(log.iterdir()):
+        for path in sorted(it for it in log.iterdir() if it.is_file()):
             self.files.pipe(f"{BUCKET}/{name}/{path.name}", path.read_bytes())
         return f"s3://{BUCKET}/{name}/"

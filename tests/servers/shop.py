@@ -96,9 +96,9 @@ class Shop:
             return sorted(conn.execute(query.encode()).fetchall())
 
     def reasons(self) -> tuple[str, ...]:
-        """The reasons of `walrow status`. None before the log is there."""
+        """The reasons of `walrow status --allow-stopped`. None before the log is there."""
         try:
-            return status_of(self.log).reasons
+            return status_of(self.log, allow_stopped=True).reasons
         except (walrow.errors.LogError, FileNotFoundError):
             return ()
 

@@ -23,6 +23,7 @@ from servers.receiving import drop_if_there, until
 from servers.shop import Running, Shop, children, processes
 from table_formats import table_formats
 from targets.written_tables import WrittenTables
+from walrow._log.status_record import StatusFile
 from walrow._run.applier import Applier, Report
 from walrow._run.engines import Tables, spark_tables
 from walrow._run.reading import parse
@@ -68,7 +69,10 @@ def test_tables_share_a_session(lakehouse: SparkSession, tmp_path: Path) -> None
             lambda error, target: without_text(error, lakehouse, target),
         )
 
-    applier = Applier(loaded, stop=stop, spark=spark, listener=said.append)
+    status = StatusFile(loaded.log, "apply")
+    applier = Applier(
+        loaded, stop=stop, spark=spark, listener=said.append, status=status
+    )
     problems = {it.table: it.problem for it in applier.round().reports}
     assert problems["sales.t1"] is None
     assert "does not record which changes they have" in (problems["sales.t2"] or "")
@@ -79,8 +83,9 @@ def test_tables_share_a_session(lakehouse: SparkSession, tmp_path: Path) -> None
     path = tmp_path / "lake" / "t1"
     rows = lakehouse.read.format("delta").load(str(path)).orderBy("id").collect()
     assert [tuple(row) for row in rows] == [(1, 1), (2, 2)]
+    applier.end(None)
     found = {it.table: it for it in status_of(log.path).targets}
-    assert (found["sales.t1"].engine, found["sales.t1"].is_current) == ("spark", True)
+    assert (found["sales.t1"].engine, found["sales.t1"].has_all) == ("spark", True)
     assert found["sales.t2"].error is not None
 
 

@@ -25,7 +25,7 @@
 //! | `_upkeep` | is locked while segments are removed, merged or erased |
 //! | `_loaded-and-removed` | up to where segments were removed, merged and erased, and where a load is expected |
 //! | `_stopped` | why a receiver must not go on: its server has changed, or was set back |
-//! | `_targets`, `_run` | the targets that follow the log; a directory with a lock and the last errors |
+//! | `_targets`, `_run` | the targets that follow the log; a directory with locks and status records |
 //! | `.walrow-…` | a temporary object |
 
 #[cfg(feature = "segments")]

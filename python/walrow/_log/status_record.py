@@ -30,12 +30,13 @@ import enum
 import json
 import os
 import queue
+import re
 import socket
 import struct
 import time
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from walrow._core import crc32c
 from walrow._log.locks import is_locked
@@ -50,7 +51,7 @@ Part: TypeAlias = Literal["receive", "apply"]
 
 
 class Cause(enum.Enum):
-    """What degrades a receiver or an applier."""
+    """The cause of a degraded state."""
 
     SERVER = "server"
     DISK = "disk"
@@ -181,7 +182,7 @@ class Record(Result):
 
 
 class Life(enum.Enum):
-    """Whether the owner of a record lives. One that is `STALE` lives, and does not write."""
+    """Whether the owner of a record lives. A `STALE` owner lives, but does not write."""
 
     UNKNOWN = "unknown"
     NONE = "none"
@@ -272,11 +273,11 @@ class StatusFile:
             # The directory was removed.
             self._let_go()
         if self._file is None:
-            folder = self._path.parent
-            folder.mkdir(mode=self._log.stat().st_mode & 0o770, exist_ok=True)
+            mode = run_folder(self._log).stat().st_mode & 0o660
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            file = os.open(self._path, flags, folder.stat().st_mode & 0o660)
+            file = os.open(self._path, flags, mode)
             try:
+                os.fchmod(file, mode)
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(file)
@@ -425,15 +426,23 @@ def _decoded(
 
 def _made(cls: type[T], found: dict[str, Any]) -> T:
     """A value of JSON, without the fields that are not known here."""
-    names = [it.name for it in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    return cls(**{name: _value(name, found[name]) for name in names})
+    values = {}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        value = found[field.name]
+        convert: Any = tuple if isinstance(value, list) else _CONVERTERS.get(field.name)
+        is_plain = value is None or convert is None
+        values[field.name] = value if is_plain else convert(value)
+    return cls(**values)
 
 
-def _value(name: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    convert = _CONVERTERS.get(name)
-    return value if value is None or convert is None else convert(value)
+def run_folder(log: Path) -> Path:
+    """Makes `_run`, as its log: for the owner only, or for the group, too."""
+    folder, mode = log / FOLDER, log.stat().st_mode & 0o770
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        # Whatever the umask is.
+        folder.chmod(mode)
+    return folder
 
 
 def text_of(error: BaseException) -> str:
@@ -448,17 +457,10 @@ def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-_PHASES: dict[str, type[Any]] = {
-    "connecting": Connecting,
-    "catching_up": CatchingUp,
-    "streaming": Streaming,
-    "snapshotting": Snapshotting,
-    "idle": Idle,
-    "degraded": Degraded,
-    "waiting_for_person": WaitingForPerson,
-    "stopped": Stopped,
+_NAMES = {
+    it: re.sub(r"(?<!^)(?=[A-Z])", "_", it.__name__).lower() for it in get_args(Phase)
 }
-_NAMES = {phase: name for name, phase in _PHASES.items()}
+_PHASES = {name: phase for phase, name in _NAMES.items()}
 _TIMES = ("started", "time", "turned", "since", "heard", "failed", "committed")
 _CONVERTERS: dict[str, Any] = {
     **dict.fromkeys(("server", "received", "durable", "visible", "end"), Lsn),
@@ -476,7 +478,7 @@ _CRC = struct.Struct("<I")
 BEAT_SECONDS = 5.0
 #: A record that is older may be stale.
 _STALE = dt.timedelta(seconds=20)
-#: A main loop that makes no turn for so long hangs.
+#: A main loop hangs if its last turn is so old.
 _HANGS = dt.timedelta(seconds=30)
 _NAMES_SHOWN, _TEXT_CHARACTERS = 100, 1000
 _PAUSE_SECONDS = 0.1

@@ -125,7 +125,7 @@ class ReplicationStream(CopyBoth):
 
     @property
     def received(self) -> Lsn:
-        """The LSN up to which the server has sent its WAL."""
+        """The end of the WAL that the server has sent."""
         return Lsn(self._positions()[0])
 
     def start(

@@ -93,7 +93,7 @@ class Disk:
         self.state: State = Idle()
         self.durable, self.last, self.asked = log.position, log.last, log.asked
         self._confirmable = Lsn(0)
-        #: The LSN up to which readers see everything. None before it is known.
+        #: The end of what readers see. None before it is known.
         self.visible = None if log.has_changes else log.position
         self.failure: BaseException | None = None
         #: For how many seconds the file system has refused an order.

@@ -148,7 +148,7 @@ class Publisher:
             self._failure = Failure(Cause.SERVER, text, Lsn(0), before.time)
 
     def fail(self, core: Core, word: State, text: str) -> None:
-        """Learns why there is no stream."""
+        """Notes the failure that ended a stream, or prevented it."""
         cause = Cause.DISK if word == "degraded" else Cause.SERVER
         self._failure = Failure(cause, text, core.durable, dt.datetime.now(dt.UTC))
 
@@ -242,6 +242,6 @@ def lag_seconds(
 
 
 _PUBLISH_SECONDS = 1.0
-#: A stream that has lasted so long works. One that has moved the log does, too.
+#: A stream works if it has lasted so long, or has moved the log.
 _STABLE_SECONDS = 10.0
 _BEHIND_BYTES = 16 << 20

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+from walrow._log.items import SourceIdentity
 from walrow._run.config import Loaded
 from walrow._run.facts import existing, facts_of, opened
 from walrow._run.matching import unmatched
 from walrow._run.plan import Facts, Plan, doubtful, plan
 from walrow._run.server import Published, published_of
 from walrow.errors import Error
-from walrow.log import Log
 
 
 class Checked(NamedTuple):
@@ -63,7 +64,7 @@ def check(loaded: Loaded) -> Checked:
     try:
         log = opened(loaded.log)
         facts = facts_of(log, found.tables, inherited)
-        problems += _other_source(log, source.slot, found.source)
+        problems += _other_source(log.source, log.path, source.slot, found.source)
     except FileNotFoundError:
         facts = Facts(tables=tuple(found.tables), unaccepted=inherited)
     # The log alone does not know a table that has joined the publication since.
@@ -83,12 +84,11 @@ def check(loaded: Loaded) -> Checked:
     )
 
 
-def _other_source(log: Log, slot: str, server: tuple[str, str] | None) -> Iterator[str]:
-    """Why a log cannot continue with a server and a slot."""
-    known = log.source
-    advice = (
-        f"give the log of this one, or a new directory, in [log] path, not {log.path}"
-    )
+def _other_source(
+    known: SourceIdentity, log: Path, slot: str, server: tuple[str, str] | None
+) -> Iterator[str]:
+    """Why the log of a source cannot continue with a server and a slot."""
+    advice = f"give the log of this one, or a new directory, in [log] path, not {log}"
     if server is not None and known.system_identifier not in (None, server[0]):
         yield (
             f"the log comes from another server: its system identifier is "

@@ -1,4 +1,4 @@
-"""What the status records say about a receiver and an applier, and why a person must look."""
+"""The receiver and the applier of a log, from their status records, and the reasons to look at them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PartStatus(Result):
 def part_of(
     log: str | os.PathLike[str] | None, part: Part, *, is_wanted: bool
 ) -> PartStatus:
-    """Reads a record. One that does not run is a reason if it `is_wanted`. None: an object store."""
+    """Reads a record. If the part `is_wanted`, it must run. Without a directory, the log is in an object store."""
     if log is None:
         return PartStatus(Life.UNKNOWN, None, ())
     life, record = read_record(Path(log), part)

@@ -1,4 +1,4 @@
-"""The records beside the segments: the targets of a log, and two locks in `_run`.
+"""The targets of a log, and two locks in `_run`.
 
 The targets are an object of the log, because no other place names a target that was removed from the
 file. The position here is the last known one, and the record in the target itself counts. `_run`
@@ -20,7 +20,7 @@ from typing import Any
 
 from walrow._core import LogObjects
 from walrow._log.locks import is_locked
-from walrow._log.status_record import FOLDER
+from walrow._log.status_record import FOLDER, run_folder
 from walrow._lsn import Lsn
 from walrow.errors import Error, LogError
 
@@ -201,9 +201,7 @@ class RunFolder:
             os.close(file)
 
     def _objects(self) -> LogObjects:
-        # As its log: for the owner only, or for the group, too.
-        self._path.mkdir(mode=self._log.stat().st_mode & 0o770, exist_ok=True)
-        return LogObjects(self._path)
+        return LogObjects(run_folder(self._log))
 
 
 #: The registered reader of a file's targets.

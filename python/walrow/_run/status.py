@@ -140,7 +140,7 @@ class Status(Result):
 def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> Status:
     """Looks at a log. It changes nothing.
 
-    With `allow_stopped`, nothing has to run.
+    Unless `allow_stopped`, a receiver and an applier must run if the log has targets.
 
     Raises:
         LogError: The directory is not a log, or the log is damaged.
@@ -258,7 +258,7 @@ def _targets(
     needs: Collection[str],
     forgotten: Collection[int],
 ) -> tuple[TargetStatus, ...]:
-    """The recorded targets, and those that have never worked."""
+    """The recorded targets, and the targets that have never worked."""
     receiver, applier = parts
     published = applier.record.targets if applier.record is not None else ()
     facts = {(it.oid, it.place): it for it in published}

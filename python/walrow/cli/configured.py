@@ -243,7 +243,7 @@ def record_of(report: Report) -> dict[str, Any]:
 def _summary(
     outcome: Outcome, receiver: PartStatus, reasons: list[str], *, as_json: bool
 ) -> None:
-    """Prints the tables that are current, and the others. Without all of the log, none is."""
+    """Prints the tables that are current, and the others. The reasons keep all of them from that."""
     if as_json:
         record = {
             "part": "run",

@@ -28,9 +28,8 @@ from walrow.cli.terminal import print_json, printable
 def status(*, directory: str, allow_stopped: bool, as_json: bool) -> None:
     """Show the state of a log, its receiver, readers, tables and targets.
 
-    What the receiver and the applier do comes from the records that they publish in the
-    log's directory. Nothing is changed. A mark of a table has the code that
-    `walrow log accept` takes.
+    The receiver and the applier publish their states in the log's directory. Nothing is
+    changed. A mark of a table has the code that `walrow log accept` takes.
 
     The exit code is 1, with the reasons, if you must do something: the receiver cannot
     reach its server or write its log, has had no word from the server for a minute, hangs,

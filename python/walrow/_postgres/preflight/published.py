@@ -23,7 +23,7 @@ class Identity(NamedTuple):
 
 
 class Denied(NamedTuple):
-    """What a role may not read of a table and its partitions, as SQL."""
+    """The schemas and tables that a role may not read, as SQL: for a table and its partitions."""
 
     schemas: list[str]
     tables: list[str]
@@ -41,7 +41,7 @@ class CheckedTable(NamedTuple):
     identity: Identity
     #: The identities of its partitions, if their changes are sent as changes of this table.
     leaves: list[Identity]
-    #: What keeps the role from copying its rows.
+    #: The reasons why the role cannot copy its rows.
     denied: Denied
     #: Generated columns that are not sent.
     unsent: list[str]
