@@ -130,7 +130,7 @@ class _Draw:
         often = GRAMMARS[theme] or list(PRODUCTIONS)
         # Of 0 to 5: 3 and later publish leaves instead of roots.
         kinds = {"publications": (1, 2, 4, 5), "identities": (0, 1, 2, 2, 5)}
-        kind = self.chance.choice(kinds.get(theme, range(6)))
+        kind = self.chance.choice(kinds.get(theme, tuple(range(6))))
         steps = [Step("begin", (kind, self.chance.choice((1, 1, 2, 2, 3, 4))))]
         if self.is_so(_WITH_TRIGGER) and "trigger" not in self.without:
             steps.append(Step("trigger"))

@@ -134,7 +134,7 @@ class Follower:
         ]
         return _by_key(texts) if self.options else texts
 
-    def _net(self, log: walrow.Log) -> list[dict[str, Any]]:
+    def _net(self, log: walrow.Log) -> list[dict[str, Any]] | None:
         oid = log.net(self.name, start=log.end, profile="text").oid
         if self.oid is None:
             self.oid = oid
