@@ -252,7 +252,7 @@ def roll_back_prepared(day: Day) -> None:
 
 @step(8, is_harmless=True)
 def turn(day: Day, number: int) -> None:
-    """The next statements are about a table that nothing has happened to since it was whole."""
+    """Turns to a table that is whole: the next statements are about it."""
     if found := sorted(day.whole - day.risky):
         day.focus = found[number % len(found)]
 

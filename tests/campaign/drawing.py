@@ -130,7 +130,7 @@ class _Draw:
         often = GRAMMARS[theme] or list(PRODUCTIONS)
         # Of 0 to 5: 3 and later publish leaves instead of roots.
         kinds = {"publications": (1, 2, 4, 5), "identities": (0, 1, 2, 2, 5)}
-        kind = self.chance.choice(kinds.get(theme, range(6)))
+        kind = self.chance.choice(kinds.get(theme, tuple(range(6))))
         steps = [Step("begin", (kind, self.chance.choice((1, 1, 2, 2, 3, 4))))]
         if self.is_so(_WITH_TRIGGER) and "trigger" not in self.without:
             steps.append(Step("trigger"))
@@ -145,7 +145,7 @@ class _Draw:
         return (*steps[:-1], Step("look_back"))
 
     def _quiet(self, often: Sequence[str]) -> list[Step]:
-        """No change comes into the log, and so none is later than what happens."""
+        """Draws scenes that write no change into the log: its end stays before them."""
         steps = []
         for _ in range(self.chance.randint(1, 3)):
             steps += self.any("turn")
@@ -159,7 +159,7 @@ class _Draw:
         return [*steps, *(self.any("wal") if self.is_so(0.3) else ())]
 
     def _busy(self, often: Sequence[str]) -> list[Step]:
-        """Several things happen to several tables. A look costs more than statements."""
+        """Draws scenes of several tables, as a look costs more than statements."""
         steps = []
         if self.is_so(0.2):
             steps.append(Step("back"))
@@ -201,7 +201,7 @@ class _Draw:
         ]
 
 
-#: What changes values of rows without a change in the log, and what hides changes of rows.
+#: Statements that change rows without a change in the log, and statements that hide changes.
 _SILENT = ("same_type_using", "add_with_default", "add_with_function", "set_expression")
 _HIDING = (
     "unlogged",

@@ -134,7 +134,7 @@ class Follower:
         ]
         return _by_key(texts) if self.options else texts
 
-    def _net(self, log: walrow.Log) -> list[dict[str, Any]]:
+    def _net(self, log: walrow.Log) -> list[dict[str, Any]] | None:
         oid = log.net(self.name, start=log.end, profile="text").oid
         if self.oid is None:
             self.oid = oid
@@ -151,7 +151,7 @@ class Follower:
         return [dict(row) for row in found]
 
     def _least(self, log: walrow.Log) -> list[dict[str, Any]] | None:
-        """The rows of the state or of the net changes: of the one that has fewer keys. None if both are refused."""
+        """Reads the state and the net changes, and returns the rows with fewer keys. None if both are refused."""
         found = []
         with contextlib.suppress(walrow.Error):
             state = log.state(self.name, **self.options)

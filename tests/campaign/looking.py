@@ -43,7 +43,7 @@ def received(day: Day) -> bool:
 
 @step(is_harmless=True)
 def look_back(day: Day) -> None:
-    """After a look, the tables at all earlier ones, by their names of then, are what they were, or refused."""
+    """Looks, and compares all tables at all earlier looks, by their names of then."""
     if not received(day) or day.erased:
         return
     log = walrow.Log(day.log)
