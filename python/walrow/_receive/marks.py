@@ -402,7 +402,7 @@ def _changed_back(
     types: Mapping[str, int],
     marks: Sequence[Mark],
 ) -> Iterator[Reason]:
-    """Why a table is not whole whose definition in the log is not that of the looks around it."""
+    """Differences between a definition of a table in the log and the looks around it."""
     if (name := _renamed(picture, used, list(types))) is not None:
         yield Reason(Why.RENAMED, f"column {name} had another name for a while")
     elif (name := _retyped(picture, used, types)) is not None:
