@@ -444,13 +444,12 @@ def _retyped(
     since = picture.get("since", {})
     now = {plain_name(column[1]): column[2] for column in picture["columns"]}
     then = {name: types[name] for name in types if Lsn(since.get(name, used)) < used}
-    changed = (it for it, type_ in then.items() if not _has_same_text(type_, now[it]))
+    changed = (
+        name
+        for name, type_ in then.items()
+        if type_ != now[name] and {type_, now[name]} != _TEXTS
+    )
     return next(changed, None)
-
-
-def _has_same_text(type_: int, other: int) -> bool:
-    """Whether equal bytes of two types have the same text."""
-    return type_ == other or {type_, other} == _TEXTS
 
 
 def _doubt(
