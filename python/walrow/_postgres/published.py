@@ -236,7 +236,7 @@ def locked(conn: psycopg.Connection[Any], mode: str) -> set[int]:
 
 
 def next_xid(conn: psycopg.Connection[Any]) -> int:
-    """The ID of the next transaction: those that have written something have older ones."""
+    """The ID of the next transaction. Transactions that have written something have older IDs."""
     (found,) = records(conn, "SELECT (3 + age('3'::xid)::bigint) & 4294967295")
     return int(found)
 

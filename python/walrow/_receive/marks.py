@@ -443,7 +443,7 @@ def _changed_back(
     types: Mapping[str, int],
     marks: Sequence[Mark],
 ) -> Iterator[Reason]:
-    """Why a table is not whole whose definition in the log is not that of the looks around it."""
+    """Differences between a definition of a table in the log and the looks around it."""
     if (name := _renamed(picture, used, list(types))) is not None:
         yield Reason(Why.RENAMED, f"column {name} had another name for a while")
     elif (name := _retyped(picture, used, types)) is not None:
@@ -486,9 +486,9 @@ def _retyped(
     now = {plain_name(column[1]): column[2] for column in picture["columns"]}
     then = {name: types[name] for name in types if Lsn(since.get(name, used)) < used}
     changed = (
-        it
-        for it, type_ in then.items()
-        if may_differ([type_], [now[it]], is_rewritten=False)
+        name
+        for name, type_ in then.items()
+        if may_differ([type_], [now[name]], is_rewritten=False)
     )
     return next(changed, None)
 

@@ -159,7 +159,7 @@ def _touched(
                 oid for oid, at in tables.items() if it.publication in _publications(at)
             ]
         case Before():
-            # It says nothing of the others, and each role may write many.
+            # A look has not seen the others move. Each role may write many of these messages.
             return tables.keys() & moved.keys()
         case _:
             assert_never(it)
