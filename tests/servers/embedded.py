@@ -77,7 +77,7 @@ class EmbeddedServer:
                 it is streamed or spilled; at least 64kB.
             settings: More lines of postgresql.conf, with precedence over the usual ones.
             programs: The directory of initdb and postgres; None takes the wheel's.
-            language: The language of its messages, such as `de`, for Debian's programs.
+            language: The language of its messages, such as `de`, for programs that have it.
 
         Raises:
             ServerError: The wheel has no such version, or the server does not start.
@@ -270,7 +270,7 @@ class EmbeddedServer:
             **_SETTINGS,
             "logical_decoding_work_mem": work_mem,
             "unix_socket_directories": str(self.socket_directory),
-            # gettext ignores the language in the locale C.
+            # gettext ignores the language in the locale C, and from glibc 2.39 on in this one.
             **({"lc_messages": "C.UTF-8"} if self._language else {}),
         }
         # In the file and not on the command line, so that ALTER SYSTEM can change them.

@@ -20,7 +20,6 @@ class FetchedServer(EmbeddedServer):
         *,
         logical_decoding_work_mem: str = "64MB",
         settings: Mapping[str, str] | None = None,
-        language: str | None = None,
     ) -> None:
         """Fetches the version if it is not there yet, makes a cluster and starts it.
 
@@ -32,7 +31,6 @@ class FetchedServer(EmbeddedServer):
             logical_decoding_work_mem=logical_decoding_work_mem,
             settings=settings,
             programs=fetched_programs(major),
-            language=language,
         )
 
 

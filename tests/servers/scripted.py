@@ -151,7 +151,10 @@ class Scripted:
         }
         if settings := re.findall(r"current_setting\('(\w+)'", command):
             answers[word] = tuple(session.options.get(it) for it in settings)
-        if word in self._scripts:
+        if command == "SHOW search_path":
+            # It shows whether the connection has its options.
+            answers[word] = (session.options.get("search_path"),)
+        elif word in self._scripts:
             self._scripts[word](session)
             return
         if word in answers:
