@@ -53,20 +53,26 @@ def shop(
 ) -> Iterator[Shop]:
     monkeypatch.setenv("PGPASSWORD", "right")
     # The log's file system has little room, if this is root.
-    (tmp_path / "log").mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(tmp_path / "log")]
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(small)]
     mounted = subprocess.run(mount, capture_output=True, check=False)  # noqa: S603
     publication = "CREATE PUBLICATION shop FOR TABLE sales.orders"
     try:
         with opened_shop(server, tmp_path, publication) as made:
-            made.file.write_text(
-                made.file.read_text().replace("user=postgres", "user=keeper")
-            )
+            made.log = small / "log"
+            configure(made)
             yield made
     finally:
         if mounted.returncode == 0:
-            umount = ["umount", "--lazy", str(tmp_path / "log")]
-            subprocess.run(umount, check=True)  # noqa: S603
+            subprocess.run(["umount", "--lazy", str(small)], check=True)  # noqa: S603, S607
+
+
+def configure(shop: Shop, source: str = "") -> None:
+    """Writes the file, with the log in its own file system."""
+    shop.write(source)
+    text = shop.file.read_text().replace("user=postgres", "user=keeper")
+    shop.file.write_text(text.replace('path = "log"', f'path = "{shop.log}"'))
 
 
 def status(shop: Shop, *words: str) -> tuple[int, dict[str, Any]]:
@@ -116,7 +122,7 @@ def stopped(pid: int) -> Iterator[None]:
 @contextlib.contextmanager
 def filled(directory: Path) -> Iterator[None]:
     """A file system without room."""
-    ballast = directory / "_ballast"
+    ballast = directory / "ballast"
     with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
@@ -163,13 +169,14 @@ def test_each_state(  # noqa: PLR0915 -- one state after the other
         assert receiver["reconnects"] == 1
         assert receiver["error"] is not None
 
-        # A full disk. The record does not need room.
-        with filled(shop.log):
-            shop.sql(
-                "INSERT INTO sales.orders SELECT g, g FROM generate_series(1000, 60000) g"
-            )
-            until(lambda: is_bad(shop, "is degraded", "No space left"), LONG)
-        until(lambda: is_well(shop), LONG)
+        # A full disk. The record does not need room. Only root can mount a small one.
+        if shop.log.parent.is_mount():
+            with filled(shop.log.parent):
+                shop.sql(
+                    "INSERT INTO sales.orders SELECT g, g FROM generate_series(1000, 60000) g"
+                )
+                until(lambda: is_bad(shop, "is degraded", "No space left"), LONG)
+            until(lambda: is_well(shop), LONG)
 
         # Frozen processes.
         with monkeypatch.context() as patched:
@@ -192,15 +199,10 @@ def test_each_state(  # noqa: PLR0915 -- one state after the other
         # A lost slot.
         shop.sql(cut)
         drop_if_there(shop.dsn, shop.slot)
-        until(lambda: is_bad(shop, shop.slot), LONG)
+        lost = ("receive has ended: ", f'slot "{shop.slot}" does not exist')
+        until(lambda: is_bad(shop, *lost), LONG)
         assert running.stop() < 20
-    # In order, and after an error.
-    assert is_bad(
-        shop, "receive has ended: ", "no applier runs, and a target is configured"
-    )
-    code, found = status(shop, "--allow-stopped")
-    assert code == 1
-    assert [it.partition(":")[0] for it in found["reasons"]] == ["receive has ended"]
+    assert is_bad(shop, "no applier runs, and a target is configured: the last one was")
 
 
 def is_stale(shop: Shop, name: str) -> bool:
@@ -217,11 +219,14 @@ def test_killed(shop: Shop) -> None:
         running.process.kill()
         running.process.wait()
         until(lambda: not processes(shop), LONG)
-        assert is_bad(shop, "the receiver was killed", "the applier was killed")
+        # The lock of a process goes a moment after its command line.
+        killed = ("the receiver was killed", "the applier was killed")
+        until(lambda: is_bad(shop, *killed), LONG)
         # A copy is not alive while its original is.
         with Running(shop):
             until(lambda: is_well(shop), LONG)
-            copied = Shop(shop.dsn, shop.folder / "copy", shop.slot)
+            (shop.folder / "copied").mkdir()
+            copied = Shop(shop.dsn, shop.folder / "copied", shop.slot)
             shutil.copytree(shop.log, copied.log)
             assert is_bad(
                 copied, "the receiver was killed", "or this is a copy of its log"
@@ -230,7 +235,7 @@ def test_killed(shop: Shop) -> None:
 
 
 def test_once_says_what_is_so(shop: Shop, server: EmbeddedServer) -> None:
-    shop.write(source="start_within = 1")
+    configure(shop, "start_within = 1")
     code, said = shop.call("run", str(shop.file), "--once")
     assert code == 0, said
     assert "tables that are current: 1 of 1" in said
