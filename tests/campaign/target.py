@@ -55,7 +55,7 @@ class Target:
         rows = dict(self.rows)
         try:
             contents = LogContents(log)
-            table = next((it for it in contents.tables if it.oid == self.oid), None)
+            table = contents.tables.tables.get(self.oid)
             if table is None:
                 return False
             start = log.slot_start if self.position is None else self.position

@@ -287,13 +287,13 @@ def test_wal_comes_on_both_kinds_of_connections(
     with PhysicalStream.on(conn) as stream:
         assert stream.start(system.xlogpos, timeline=system.timeline) is None
         sql.execute("SELECT pg_logical_emit_message(false, '', repeat('walrow', 100))")
-        found = b""
+        found, end = b"", 0
         while b"walrow" * 100 not in found:
             piece = stream.receive(5)
             assert isinstance(piece, Wal)
             found += piece.data
+            end = piece.start + len(piece.data)
         # The server's end of WAL and clock come with each message.
-        end = piece.start + len(piece.data)
         assert stream.server_lsn >= end
         assert stream.server_clock is not None
         assert abs(stream.server_clock / 1e6 + 946_684_800 - time.time()) < 60

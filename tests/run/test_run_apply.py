@@ -30,6 +30,7 @@ from walrow._log.needs import write_published
 from walrow._log.published import Published
 from walrow._log.requests import cancel_load, complete, pending, request
 from walrow._log.status_record import (
+    FOLDER,
     Idle,
     Part,
     StatusFile,
@@ -45,7 +46,6 @@ from walrow._run.checking import _other_source, check
 from walrow._run.engines import Tables, _refuse_gone
 from walrow._run.reading import parse
 from walrow._run.records import (
-    FOLDER,
     READER,
     TARGETS,
     Recorded,

@@ -302,7 +302,7 @@ def test_which_tables_share_a_pass(source: History) -> None:
     contents = LogContents(walrow.Log(source.take().path))
 
     def share(name: str, **options: Any) -> Share:
-        (table,) = (it for it in contents.tables if it.name == f"public.{name}")
+        table = contents.tables.find(f"public.{name}")
         batch = plan(
             contents.log,
             contents.stretches(table.oid),
