@@ -182,7 +182,10 @@ def test_a_table_that_is_locked_at_each_attempt_is_left_out(
     monkeypatch.setattr(TableLoad, "_broken", broken)
     received = feed.receive_now(create=True, snapshot=True)
     text = "; ".join(map(str, received.left))
-    assert "bad waits for a lock on public.bad that process" in text
+    assert (
+        "the load of public.bad, which has failed: it waits for a lock on public.bad"
+        in text
+    )
     assert "of the server (holder) has" in text
     assert needed(feed.log).keys() == {"public.bad", "public.wide"}
     assert rows(feed.log, "other") == 7

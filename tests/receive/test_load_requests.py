@@ -115,7 +115,9 @@ def load_unless_requested(log: Path) -> None:
 def test_a_load_that_is_refused_says_why(filled: Feed) -> None:
     with filled.receiver(*FIRST) as receiver:
         receiver.until(is_loaded)
-        with pytest.raises(walrow.errors.LogError, match=r"no table public\.nobody"):
+        with pytest.raises(
+            walrow.errors.LogError, match=r"public\.nobody: there is no such table"
+        ):
             walrow.load("public.nobody", log=filled.log, timeout=60)
         # It goes on.
         filled.execute("INSERT INTO audit (what) VALUES ('later')")
@@ -218,7 +220,7 @@ def test_two_requests_have_two_results(
         until(lambda: requests(filled.log) or not failing.is_alive())
         walrow.load("public.item", log=filled.log, timeout=60)
         failing.join()
-        assert "no table public.nobody" in failures[0]
+        assert "public.nobody: there is no such table" in failures[0]
     assert not [*filled.log.glob("_load-result*"), *requests(filled.log)]
 
 

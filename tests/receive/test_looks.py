@@ -938,17 +938,30 @@ def test_a_look_where_nothing_changed_is_cheap(looks: Looks, scope: str) -> None
         fields = process.read_text("utf-8").rpartition(")")[2].split()
         return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
-    began = cpu()
-    for _ in range(10):
-        assert stamps(conn, PUBLICATIONS) == before
-    assert (cpu() - began) / 10 < 0.05
+    def least(call: Callable[[], object]) -> float:
+        """The seconds of a call, in the best of three rounds: others use the machine, too."""
+        rounds = []
+        for _ in range(3):
+            began = cpu()
+            for _ in range(10):
+                call()
+            rounds.append((cpu() - began) / 10)
+        return min(rounds)
+
+    # In the time that the machine needs now for one hash of each column of the database.
+    every = b"SELECT sum(hash_record_extended(ROW(attrelid, attname, xmin::text), 0)) FROM pg_attribute"
+    unit = least(lambda: conn.execute(every))
+    assert least(lambda: stamps(conn, PUBLICATIONS)) < 6 * unit
+    assert stamps(conn, PUBLICATIONS) == before
     # Another table that changes, published or not, costs little more.
     looks.sql("ALTER TABLE t7 ADD COLUMN more int", "CREATE TABLE other (id int)")
-    began = cpu()
-    for _ in range(10):
+
+    def look() -> list[PublishedTable]:
         moved = stamps(conn, PUBLICATIONS).moved(before)
-        found = published_tables(conn, PUBLICATIONS, oids=moved)
-    assert (cpu() - began) / 10 < 0.1
+        return list(published_tables(conn, PUBLICATIONS, oids=moved))
+
+    assert least(look) < 16 * unit
+    found = look()
     published = ["public.t7"] if "TABLE {}" in scope else ["public.other", "public.t7"]
     assert sorted(table.name for table in found) == published
 
@@ -1122,8 +1135,8 @@ CATALOGS = (
     *("pg_constraint", "pg_index", "pg_partitioned_table", "pg_publication"),
 )
 IN_TREE = "CREATE TABLE {} PARTITION OF tree FOR VALUES FROM (0) TO (9)"
-#: Statements of one transaction, places where a row may come among them, the row, and the code of the
-#: mark. The server sends the row as it stays, or does not, or sends it for a table that loses it.
+#: Statements of one transaction, places where a row may come among them, the row, and the codes of the
+#: marks. The server sends the row as it stays, or does not, or sends it for a table that loses it.
 ALIKE = [
     (
         [
@@ -1133,7 +1146,7 @@ ALIKE = [
         ],
         (1, 2),
         "INSERT INTO t VALUES (1)",
-        "rewritten",
+        {"rewritten"},
     ),
     (
         [
@@ -1144,7 +1157,7 @@ ALIKE = [
         ],
         (2, 3),
         "INSERT INTO t VALUES (1)",
-        "new_in_publication",
+        {"new_in_publication", "partitions"},
     ),
     # No mark: another partition has its place, but not its rows.
     (
@@ -1156,14 +1169,14 @@ ALIKE = [
         ],
         (2, 4),
         "INSERT INTO tree VALUES (1)",
-        None,
+        set[str](),
     ),
 ]
 
 
 def test_a_catalog_is_the_same_whether_or_not_a_row_is_lost(looks: Looks) -> None:
     """So no fact in it can leave out these marks, or make the missing one."""
-    for statements, places, row, code in ALIKE:
+    for statements, places, row, codes in ALIKE:
         found = []
         for place in places:
             fresh(looks, ALL_VIA_ROOT, ["CREATE TABLE o (n int)"])
@@ -1179,9 +1192,7 @@ def test_a_catalog_is_the_same_whether_or_not_a_row_is_lost(looks: Looks) -> Non
         assert first == second
         assert len(first) > 10
         assert marks == others
-        assert {it for each in marks.values() for it in each} == (
-            {code} if code else set()
-        )
+        assert {it for each in marks.values() for it in each} == codes
 
 
 def catalogs(conn: psycopg.Connection[Any], since: int) -> list[str]:

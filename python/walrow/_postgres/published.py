@@ -388,9 +388,11 @@ fact (oid, stamp) AS (
     SELECT 0, hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 10)
     FROM pg_enum e
 )
-SELECT (jsonb_object_agg(f.oid, f.stamp)
-    || jsonb_build_object('horizon', pg_snapshot_xmin(pg_current_snapshot())::text::bigint))::text
-FROM (SELECT oid, sum(stamp) FROM fact GROUP BY oid) f (oid, stamp)
+SELECT jsonb_object_agg(f.key, f.value)::text
+FROM (
+    SELECT oid::text, sum(stamp) FROM fact GROUP BY oid
+    UNION ALL SELECT 'horizon', pg_snapshot_xmin(pg_current_snapshot())::text::numeric
+) f (key, value)
 """
 # VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before. Other access methods than
 # heap may have other transactions in `xmin`.
