@@ -60,7 +60,7 @@ def receive(
     prepared transaction.
 
     With --json, each line contains state, position, transactions, rows, bytes, segments,
-    lag_bytes, lag_seconds, kept_bytes, load, note and record, which `walrow status` shows.
+    lag_bytes, lag_seconds, kept_bytes, load, note and record, which 'walrow status' shows.
     """
     retain = log_options.retention(kept, forget_after)
     stop = StopEvent()
