@@ -98,6 +98,7 @@ class Reports:
         if lag == 0:
             self._caught_up = clock
         if self._status is not None:
+            record = self._publisher.file.record
             self._status(
                 Status(
                     state,
@@ -115,7 +116,7 @@ class Reports:
                     kept,
                     seen.load,
                     note or seen.trouble,
-                    self._publisher.file.record,
+                    None if record is None else record.to_dict(),
                 )
             )
 

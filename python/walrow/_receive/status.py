@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from walrow._results import Result, result
 
 if TYPE_CHECKING:
-    from walrow._log.status_record import Record
+    from typing import Any
+
     from walrow._lsn import Lsn
     from walrow._postgres.waiting import OpenTransaction
 
@@ -101,7 +102,7 @@ class Status(Result):
         kept_bytes: The WAL that the slot keeps on the server. None as for `lag_bytes`.
         load: How far a load is. None without one.
         note: The problem, in words.
-        record: The status record of the log, which `walrow status` shows. None at first.
+        record: The fields of the status record, which `walrow status` shows. None at first.
     """
 
     state: State
@@ -115,4 +116,4 @@ class Status(Result):
     kept_bytes: int | None
     load: LoadProgress | None
     note: str | None
-    record: Record | None = None
+    record: dict[str, Any] | None = None
