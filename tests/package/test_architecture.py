@@ -405,7 +405,7 @@ _KNOWN = {
 }
 _PURE = {
     *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),
-    *("json", "math", "typing"),
+    *("json", "math", "shlex", "types", "typing"),
 }
 
 
