@@ -39,8 +39,7 @@ def _reporting(
 
 def report(error: Error) -> None:
     """Adds a line for the driver to the text of an error in an executor."""
-    kind, (_, reason, attributes) = type(error).__name__, error.__reduce__()[1]
-    parts = {"kind": kind, "reason": reason, **attributes}
+    parts = {**vars(error), "kind": type(error).__name__}
     error.add_note(_MARK + json.dumps(parts, default=str))
 
 
