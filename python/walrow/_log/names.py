@@ -8,6 +8,7 @@ of the names that got another table.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 from operator import add
 from typing import TypeAlias
 
@@ -89,15 +90,23 @@ class NamedTables:
     """The tables of a log, by the names that they have. They include published ones without a change."""
 
     def __init__(self, tables: Iterable[LogTable], record: Published) -> None:
-        """Finds what each name means at the end of the log."""
+        """Stores them."""
         #: By OID.
         self.tables = {table.oid: table for table in tables}
         self.record = record
-        self._claims = _claims(self.tables.values(), record)
-        self._pairs: dict[TableName, list[_Pair]] = {}
+
+    @cached_property
+    def _claims(self) -> dict[_Pair, tuple[tuple[int, int], list[int]]]:
+        return _claims(self.tables.values(), self.record)
+
+    @cached_property
+    def _pairs(self) -> dict[TableName, list[_Pair]]:
+        """The names at the end of the log that a text or a pair means."""
+        found: dict[TableName, list[_Pair]] = {}
         for pair in self._claims:
             for name in (pair[1], ".".join(pair), pair):
-                self._pairs.setdefault(name, []).append(pair)
+                found.setdefault(name, []).append(pair)
+        return found
 
     def at(self, log: OpenedLog, name: TableName, at: Lsn) -> LogTable:
         """The table that has a name at a position."""
