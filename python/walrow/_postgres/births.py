@@ -50,12 +50,13 @@ def with_births(
         "parts": [part for _, part in new],
     }
     sql = _BIRTHS.replace("{schemas}", _SCHEMAS if has_schemas else "")
+    # Known parts may only have new files.
     births = {
         (it["root"], it["part"]): (not it["is_published"], not it["keeps_file"])
-        for it in records(conn, sql, parameters)
+        for it in (records(conn, sql, parameters) if new else ())
     }
     # A transaction that inserted before the publication has its lock, or its rows are seen.
-    written = locked(conn, "RowExclusiveLock")
+    written = locked(conn, "RowExclusiveLock") if new else set()
 
     def born(root: int, part: TablePart) -> TablePart:
         if known.get((root, part.oid)) not in {None, part.file}:

@@ -63,6 +63,7 @@ _PLUGIN = f"{_REPLICATION}; if the setting output_plugin_libraries exists, it mu
 _USED = "stop the client that uses it; walrow slot list shows its process"
 _PREFLIGHT = "walrow preflight finds the cause and says what to do"
 _LISTED = "walrow slot list shows the slots that exist"
+_EXISTING_SLOT = {"42501": _REPLICATION, "42704": _LISTED, "55006": _USED}
 _LOG = "the server's log says more"
 _TIMEOUT = "ALTER ROLE ... RESET {0}, or ALTER DATABASE ... RESET {0}: the setting {0} ended it"
 #: Errors that mean the same for each command.
@@ -102,8 +103,8 @@ _HINTS = {
         "58P01": "the server has no such plugin: use pgoutput, or install it",
     },
     Command.READ_SLOT: {"42501": _REPLICATION},
-    Command.ALTER_SLOT: {"42501": _REPLICATION, "42704": _LISTED, "55006": _USED},
-    Command.DROP_SLOT: {"42501": _REPLICATION, "42704": _LISTED, "55006": _USED},
+    Command.ALTER_SLOT: _EXISTING_SLOT,
+    Command.DROP_SLOT: _EXISTING_SLOT,
     Command.START: {
         "42501": _PLUGIN,
         "42704": "create it: walrow slot create {slot}",
