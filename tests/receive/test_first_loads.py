@@ -222,7 +222,7 @@ def test_a_table_that_comes_and_goes_stops_no_load(feed: Feed) -> None:
 def test_a_table_that_is_dropped_at_each_attempt_is_left_out(
     feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The snapshot of the slot has it, and nobody can lock it."""
+    """The snapshot of the slot has the table, and its lock fails."""
     feed.execute("DROP PUBLICATION p", "CREATE PUBLICATION p FOR ALL TABLES")
     monkeypatch.setattr("walrow._receive.load._RETRY_SECONDS", 0.1)
     real = TableLoad._open

@@ -22,7 +22,7 @@ pub enum FrontendMessage<'a> {
     Startup(u32, &'a [(PgString<'a>, PgString<'a>)]),
     /// Asks for TLS, before the first message. The server answers with one byte.
     SslRequest,
-    /// Cancels the command of another connection. It is the only message of its own connection.
+    /// Cancels the command of another connection. A connection with this message has no other one.
     CancelRequest(BackendKeyData<'a>),
     /// `p`: a password, or its MD5 digest.
     Password(PgString<'a>),

@@ -440,7 +440,7 @@ def run_folder(log: Path) -> Path:
     folder, mode = log / FOLDER, log.stat().st_mode & 0o770
     if not folder.is_dir():
         folder.mkdir(exist_ok=True)
-        # Whatever the umask is.
+        # The umask has no effect here.
         folder.chmod(mode)
     return folder
 

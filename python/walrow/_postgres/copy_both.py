@@ -107,7 +107,7 @@ class CopyBoth(ABC):
 
     @abstractmethod
     def _positions(self) -> tuple[int, int, int]:
-        """The positions in a status: the ends of what is received, durable, and applied."""
+        """The positions in a status: the ends of the received, the durable, and the applied changes."""
 
     def _begin_copy(self) -> None:
         """Notes that the server streams from now on."""

@@ -15,7 +15,7 @@ class Upkeep:
     """The upkeep of a receiver's log, about once a minute."""
 
     def __init__(self, keeper: Keeper | None, worker: Worker) -> None:
-        """Stores the arguments. The worker does nothing else, since a merge may take long."""
+        """Stores the arguments. The worker is only for this, since a merge may take long."""
         self._keeper = keeper
         self._worker = worker
         self._due = time.monotonic() + _UPKEEP_SECONDS
