@@ -19,6 +19,26 @@ pub enum OwnedFrame {
         #[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 3))]
         columns: Vec<u16>,
     },
+    CopyOutResponse {
+        #[arbitrary(with = |u: &mut Unstructured<'_>| u.int_in_range(0..=1))]
+        format: u8,
+        #[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 3))]
+        columns: Vec<u16>,
+    },
+    CopyInResponse {
+        #[arbitrary(with = |u: &mut Unstructured<'_>| u.int_in_range(0..=1))]
+        format: u8,
+        #[arbitrary(with = |u: &mut Unstructured<'_>| list(u, 3))]
+        columns: Vec<u16>,
+    },
+    Authentication {
+        request: u32,
+        data: Vec<u8>,
+    },
+    BackendKeyData {
+        process_id: u32,
+        secret: Vec<u8>,
+    },
     NoticeResponse(#[arbitrary(with = fields)] Vec<(u8, PgText)>),
     ErrorResponse(#[arbitrary(with = fields)] Vec<(u8, PgText)>),
     ParameterStatus {
@@ -90,12 +110,26 @@ impl OwnedFrame {
                 body.all(&data.bytes());
                 b'd'
             }
-            Self::CopyBothResponse { format, columns } => {
+            Self::CopyBothResponse { format, columns }
+            | Self::CopyOutResponse { format, columns }
+            | Self::CopyInResponse { format, columns } => {
                 body.byte(*format).count(columns.len());
                 for column in columns {
                     body.u16(*column);
                 }
-                b'W'
+                match self {
+                    Self::CopyOutResponse { .. } => b'H',
+                    Self::CopyInResponse { .. } => b'G',
+                    _ => b'W',
+                }
+            }
+            Self::Authentication { request, data } => {
+                body.u32(*request).all(data);
+                b'R'
+            }
+            Self::BackendKeyData { process_id, secret } => {
+                body.u32(*process_id).all(secret);
+                b'K'
             }
             Self::NoticeResponse(fields) | Self::ErrorResponse(fields) => {
                 for (code, text) in fields {
@@ -261,6 +295,22 @@ impl OwnedFrame {
             BackendMessage::CopyBothResponse(response) => Self::CopyBothResponse {
                 format: response.format,
                 columns: response.columns().collect(),
+            },
+            BackendMessage::CopyOutResponse(response) => Self::CopyOutResponse {
+                format: response.format,
+                columns: response.columns().collect(),
+            },
+            BackendMessage::CopyInResponse(response) => Self::CopyInResponse {
+                format: response.format,
+                columns: response.columns().collect(),
+            },
+            BackendMessage::Authentication(step) => Self::Authentication {
+                request: step.request,
+                data: step.data.to_vec(),
+            },
+            BackendMessage::BackendKeyData(key) => Self::BackendKeyData {
+                process_id: key.process_id,
+                secret: key.secret.to_vec(),
             },
             BackendMessage::NoticeResponse(fields) => Self::NoticeResponse(owned(fields)),
             BackendMessage::ErrorResponse(fields) => Self::ErrorResponse(owned(fields)),
