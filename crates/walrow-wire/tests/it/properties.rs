@@ -137,5 +137,5 @@ fn grammar_is_complete() {
     tags.sort_unstable();
     tags.dedup();
     assert_eq!(kinds.len(), 19 + 7, "{kinds:?}");
-    assert_eq!(tags.len(), 11, "{tags:?}");
+    assert_eq!(tags.len(), 15, "{tags:?}");
 }
