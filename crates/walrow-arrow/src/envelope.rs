@@ -251,7 +251,6 @@ impl Envelope {
                 },
             ],
             RowChange::Delete { old } => &[NewRow::old(ChangeType::Delete, seq, old)],
-            _ => &[],
         };
         self.enter(current);
         let before = (self.rows.count(), self.bytes);

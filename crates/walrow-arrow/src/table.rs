@@ -339,7 +339,7 @@ impl Table {
                         self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
                     }
                 }
-                _ => column.append_null(),
+                Cell::Null => column.append_null(),
             }
         }
         Some(cells)

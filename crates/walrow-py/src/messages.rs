@@ -556,7 +556,6 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
-        _ => Ok(()),
     }
 }
 
@@ -594,7 +593,6 @@ fn row<'py>(py: Python<'py>, tuple: Tuple<'_>) -> PyResult<Bound<'py, PyList>> {
             Cell::Unchanged => list.append(unchanged(py)?)?,
             Cell::Text(bytes) => list.append(text(py, PgString(bytes)))?,
             Cell::Binary(bytes) => list.append(PyBytes::new(py, bytes))?,
-            _ => {}
         }
     }
     Ok(list)

@@ -165,7 +165,7 @@ pub struct Change<'a, R = RowChange<'a>> {
 
 /// A change of a row. Tuples have as many cells as the relation has columns.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "rows change in no other way")]
 pub enum RowChange<'a> {
     /// A row was inserted.
     Insert {

@@ -275,7 +275,7 @@ impl Counts {
                 wire::Cell::Null => &mut self.nulls,
                 wire::Cell::Unchanged => &mut self.unchanged,
                 wire::Cell::Text(_) => &mut self.texts,
-                _ => &mut self.binaries,
+                wire::Cell::Binary(_) => &mut self.binaries,
             };
             *count = count.saturating_add(1);
         }

@@ -137,7 +137,6 @@ fn impossible_length(length: u32) -> Error {
 
 /// A parsed message of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BackendMessage<'a> {
     /// `d`.
     CopyData(CopyData<'a>),

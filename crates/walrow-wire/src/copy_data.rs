@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 
 /// One CopyData payload of a replication connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CopyData<'a> {
     /// `w`, from the server: one message of the output plugin.
     XLogData(XLogData<'a>),

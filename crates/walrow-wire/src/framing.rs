@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 
 /// How the replication stream is framed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Framing {
     /// Backend messages as on the connection, cut anywhere.
     #[default]

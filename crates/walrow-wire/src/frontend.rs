@@ -15,7 +15,6 @@ use alloc::vec::Vec;
 /// assert_eq!(out, b"Q\0\0\0\x14IDENTIFY_SYSTEM\0");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum FrontendMessage<'a> {
     /// The first message: the protocol's version, such as `0x3_0000` for 3.0, and names and values: `user`,
     /// `database`, `replication`, and settings. A name cannot be empty.

@@ -282,7 +282,7 @@ impl<'a> Filter<'a> {
                 let tuple = Tuple::encoded(table.cells(old.tuple()), &mut old_cells);
                 match old {
                     OldTuple::Key(_) => OldTuple::Key(tuple),
-                    _ => OldTuple::Full(tuple),
+                    OldTuple::Full(_) => OldTuple::Full(tuple),
                 }
             });
             let xid = None;

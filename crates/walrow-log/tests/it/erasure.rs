@@ -173,7 +173,6 @@ fn lines(stream: &[u8]) -> Vec<Line> {
                     RowChange::Insert { new } => (None, Some(cells(new))),
                     RowChange::Update { old: before, new } => (before.map(old), Some(cells(new))),
                     RowChange::Delete { old: before } => (Some(old(before)), None),
-                    _ => (None, None),
                 };
                 (
                     commit,

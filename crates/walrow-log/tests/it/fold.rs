@@ -82,7 +82,7 @@ fn rows(fold: Net) -> (Vec<String>, Vec<Row>) {
                         Cell::Text(bytes) | Cell::Binary(bytes) => {
                             Some(String::from_utf8(bytes.to_vec()).unwrap())
                         }
-                        _ => panic!("a row has all of its values"),
+                        Cell::Unchanged => panic!("a row has all of its values"),
                     });
                     rows.push(values.collect());
                 }

@@ -288,7 +288,6 @@ impl Changes {
                 }
                 Tuple::of(columns, merged).ok_or_else(damaged)?
             }
-            _ => was,
         };
         self.put(table, id, left, (row, whole), unsent(whole).is_some())
     }

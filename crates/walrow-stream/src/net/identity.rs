@@ -162,7 +162,7 @@ impl Identity {
                 Cell::Null => self.values.push(b'n'),
                 Cell::Text(text) => put(b't', text, &mut self.values),
                 Cell::Binary(bytes) => self.put_binary(bytes, number, relation, catalog),
-                _ => return Err(Unsent(place)),
+                Cell::Unchanged => return Err(Unsent(place)),
             }
         }
         Ok(self.hashed())

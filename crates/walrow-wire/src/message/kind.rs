@@ -2,7 +2,6 @@
 
 /// The kind of a pgoutput message: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 #[repr(u8)]
 pub enum Kind {
     /// `B`

@@ -27,7 +27,6 @@ use alloc::vec::Vec;
 
 /// One message of pgoutput, borrowed from the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Message<'a> {
     /// `B`
     Begin(Begin),

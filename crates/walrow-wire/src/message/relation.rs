@@ -29,7 +29,6 @@ pub struct Relation<'a> {
 
 /// Which old columns a table sends with updates and deletes: `pg_class.relreplident`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum ReplicaIdentity {
     /// `d`: the primary key, if there is one.
     Default,

@@ -45,7 +45,6 @@ pub struct Delete<'a> {
 
 /// The old row: its key or all of it, never both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum OldTuple<'a> {
     /// `K`: the columns of the replica identity. All others are sent as NULL, whatever their
     /// values.

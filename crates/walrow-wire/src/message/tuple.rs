@@ -20,7 +20,6 @@ pub struct Tuple<'a> {
 
 /// One column's value as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Cell<'a> {
     /// `n`: NULL, or in a key tuple "not part of the key".
     Null,

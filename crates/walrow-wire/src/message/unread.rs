@@ -20,7 +20,6 @@ pub struct UnreadRow<'a> {
 
 /// Which version of the row a tuple contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Image {
     /// `N`: the new row.
     New,

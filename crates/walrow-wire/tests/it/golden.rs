@@ -114,7 +114,7 @@ fn captures_hold_every_message_cell_and_frame() {
                         Cell::Unchanged => "unchanged",
                         Cell::Text([]) => "of empty text",
                         Cell::Text(_) => "of text",
-                        _ => "of binary",
+                        Cell::Binary(_) => "of binary",
                     }
                 ));
             }

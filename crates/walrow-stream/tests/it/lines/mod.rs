@@ -60,7 +60,6 @@ pub(crate) fn line(item: &Event<'_>) -> String {
                 RowChange::Insert { .. } => "insert".to_owned(),
                 RowChange::Update { old, .. } => format!("update {}", old.is_some()),
                 RowChange::Delete { .. } => "delete".to_owned(),
-                other => format!("{other:?}"),
             };
             format!(
                 "{} {what} {} v{}",
@@ -124,7 +123,6 @@ pub(crate) fn rows_of<'a>(
                         RowChange::Insert { new } => format!("+{}", cell(*new)),
                         RowChange::Update { new, .. } => format!("={}", cell(*new)),
                         RowChange::Delete { old } => format!("-{}", cell(old.tuple())),
-                        other => format!("{other:?}"),
                     };
                     let relation = change.relation;
                     let columns = relation.columns.len();
