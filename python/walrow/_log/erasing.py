@@ -13,7 +13,7 @@ from walrow._log.erasures import note_erasure
 from walrow._log.left import Ruling
 from walrow._log.names import NamedTables, had_name, tables_of
 from walrow._log.needs import read_record
-from walrow._options import COLUMNS, listed
+from walrow._options import NAMES, listed
 from walrow._read.reading import read
 from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
@@ -46,7 +46,7 @@ def erase(
     force: bool,
 ) -> Erased:
     """Erases columns and rows. See `Log.erase`."""
-    columns, wanted = COLUMNS.parse(columns, "columns"), _keys(keys)
+    columns, wanted = NAMES.parse(columns, "columns"), _keys(keys)
     if not columns and not any(wanted):
         text = "name a column, or a key with at least one column"
         raise OptionError(text)

@@ -13,7 +13,7 @@ from walrow._log.net_refusals import Range, allowed, other_source
 from walrow._log.published import Published
 from walrow._log.tables import begin_of, between, keys_of
 from walrow._lsn import Lsn
-from walrow._options import COLUMNS
+from walrow._options import NAMES
 from walrow._read.schemas import schema
 from walrow._secrets import brief
 from walrow._sources.logs import OpenedLog
@@ -55,7 +55,7 @@ def net_of(
     """The net of a table. See `walrow.Log.net`."""
     accepted = rules.check()
     if keys is not None:
-        keys = COLUMNS.parse(keys, "keys")
+        keys = NAMES.parse(keys, "keys")
     metadata, more = _metadata(options)
     directory = log._log
     # First: what is erased later is noticed before a row comes out.

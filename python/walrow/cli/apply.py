@@ -25,7 +25,6 @@ from walrow.cli.arguments import (
     OrByFile,
     Value,
     as_json,
-    library_option,
     options_of,
     pairs,
     repeatable,
@@ -48,9 +47,8 @@ from walrow.log import Log
     help="What writes the target. auto: for delta:PATH, deltalake if it is installed; for others, "
     "and with --conf, --cluster-by or --widen-types, Spark.",
 )
-@options_of(SparkApplyOptions, only="cluster_by")
-@options_of(SparkApplyOptions, only="widen_types")
-@options_of(DeltaApplyOptions, only="memory")
+@options_of(SparkApplyOptions, only=("cluster_by", "widen_types"))
+@options_of(DeltaApplyOptions, only=("memory",))
 @click.option(
     "--every",
     type=Value(Option("", DURATION, least=0.001)),
@@ -72,9 +70,6 @@ from walrow.log import Log
     "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
 @as_json("Print what was done as JSON.")
-@library_option("columns")
-@library_option("types")
-@library_option("unrepresentable")
 @quiet
 def apply(
     *,

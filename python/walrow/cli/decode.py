@@ -63,7 +63,6 @@ def to_output(function: F) -> F:
     "tables",
     "Only this table: orders, public.orders. Repeatable. Or, alone, walrow.transactions, "
     "walrow.messages, walrow.relations, walrow.truncates.",
-    metavar="TABLE",
 )
 @click.option(
     "--versions",
@@ -75,7 +74,6 @@ def to_output(function: F) -> F:
 @library_option(
     "columns",
     "Only this column, besides the metadata columns: total, orders.total. Repeatable.",
-    metavar="COLUMN",
 )
 @library_option(
     "envelope", "All tables under one schema, with columns as maps of names to text."
@@ -117,7 +115,6 @@ def to_output(function: F) -> F:
 @library_option(
     "session",
     "The encoding of a capture that does not report it: client_encoding=LATIN1.",
-    metavar="SETTING=VALUE",
 )
 @library_option("metadata_prefix")
 def decode(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from walrow._log.requests import cancel_load
+from walrow._log.requests import LoadOptions, cancel_load
 from walrow._log.requests import load as load_tables
-from walrow.cli import log_options
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import TEXT, options_of
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import say
 
@@ -16,12 +15,7 @@ from walrow.cli.terminal import say
 @click.argument("log", metavar="LOG")
 @click.argument("tables", nargs=-1, type=TEXT, metavar="[TABLE]...")
 @click.option("--all", "is_all", is_flag=True, help="Load all published tables.")
-@click.option(
-    "--timeout",
-    type=log_options.DURATION,
-    metavar="DURATION",
-    help="How long to wait. Default: without end.",
-)
+@options_of(LoadOptions, only=("timeout",))
 @click.option(
     "--no-wait",
     is_flag=True,

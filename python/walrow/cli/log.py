@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from walrow._log.retention import Retention
 from walrow._log.writer_options import WriterOptions
 from walrow._lsn import Lsn
 from walrow._results import counted
@@ -19,8 +20,8 @@ from walrow.cli.arguments import (
     TABLE,
     TEXT,
     Commands,
-    Value,
     as_json,
+    options_of,
     repeatable,
 )
 from walrow.cli.places import resolved
@@ -122,22 +123,14 @@ def resume(*, directory: str) -> None:
 
 @log.command()
 @_directory
-@click.option(
-    "--retain",
-    "kept",
-    type=log_options.KEPT,
-    multiple=True,
-    metavar="DURATION|SIZE",
-    help="How long transactions are kept, such as 7d or 12h, or how many bytes, such as "
-    "50GB. Give both to remove what is beyond one of them.",
-)
+@log_options.kept
 @click.option(
     "--end",
     type=LSN_OR_TIME,
     metavar="LSN|TIME",
     help="Remove what ends at or before this place, or nothing if some of it is needed.",
 )
-@log_options.forget_after
+@options_of(Retention, only=("forget_after",))
 @_force
 def retain(
     *,
@@ -222,14 +215,7 @@ def rewrite(
 
 @log.command()
 @_directory
-@click.option(
-    "--segment-size",
-    type=Value(WriterOptions.segment_size),
-    default="64MiB",
-    show_default=True,
-    metavar="SIZE",
-    help="The size of the stream of a segment, at most.",
-)
+@options_of(WriterOptions, only=("segment_size",))
 def compact(*, directory: str, segment_size: int) -> None:
     """Merges small segments into large ones.
 

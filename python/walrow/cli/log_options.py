@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from walrow import _options
 from walrow._amounts import duration, size
 from walrow._log.retention import Retention
-from walrow.cli.arguments import Value
 from walrow.errors import OptionError
 
 
@@ -42,8 +40,15 @@ class _Kept(click.ParamType[Any]):
             )
 
 
-DURATION = Value(_options.DURATION)
-KEPT = _Kept()
+kept = click.option(
+    "--retain",
+    "kept",
+    type=_Kept(),
+    multiple=True,
+    metavar="DURATION|SIZE",
+    help="How long transactions are kept, such as 7d, or how many bytes, such as 50GB. With both, "
+    "what is beyond one of them is removed. Default: everything is kept.",
+)
 
 
 def retention(
@@ -58,11 +63,3 @@ def retention(
     return Retention(
         next(iter(ages), None), next(iter(sizes), None), forget_after=forget_after
     )
-
-
-forget_after = click.option(
-    "--forget-after",
-    type=DURATION,
-    metavar="DURATION",
-    help="Forget readers that were not used for so long.",
-)

@@ -10,14 +10,17 @@ import datetime as dt
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
+from walrow import _options
 from walrow._amounts import at, size
 from walrow._core import Catalog
 from walrow._lsn import Lsn
+from walrow._options import Kind
+from walrow._read.signatures import READ
 from walrow._secrets import is_conninfo
 from walrow._sources.urls import is_url
 from walrow.errors import Error, OptionError, Remedy
@@ -243,20 +246,17 @@ def _catalog(option: str, text: str) -> Catalog:
         raise OptionError(reason) from error
 
 
-def _parser(hint: Any) -> Callable[[str, str], Any]:
-    """How the text of an option is read that has this type in `walrow.typing`."""
-    kinds = {get_origin(each) or each for each in (hint, *get_args(hint))}
-    return next((parse for kind, parse in _BY_TYPE if kind in kinds), _text)
-
-
-_BY_TYPE: list[tuple[Any, Callable[[str, str], Any]]] = [
-    (Literal, _policy),
-    (Mapping, _mapping),
-    (Sequence, _names),
-    (Catalog, _catalog),
-    (bool, _flag),
-    (int, _number),
-]
+# How the text of an option of `walrow.read` is read, by its kind. Others stay texts.
+_BY_KIND: dict[Kind, Callable[[str, str], Any]] = {
+    _options.POLICIES: _policy,
+    _options.MAPPING: _mapping,
+    _options.ARROW_TYPES: _mapping,
+    _options.NAMES: _names,
+    _options.CATALOG: _catalog,
+    _options.FLAG: _flag,
+    _options.NUMBER: _number,
+    _options.SIZE: _number,
+}
 # `dbfs:/data` is a path of Spark's own.
 _HADOOP = re.compile(r"[A-Za-z][\w+.-]+:/")
 # The options of the data source: their attributes, and the readers of their texts.
@@ -276,9 +276,9 @@ _FIXED = ("session", "late_start", "unfinished", "missing_table")
 # And those of `walrow.read`.
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     **{
-        name: _parser(hint)
-        for name, hint in get_type_hints(SparkOptions).items()
-        if name not in _FIXED
+        name: _BY_KIND.get(option.kind, _text)
+        for name, option in READ.items()
+        if name in SparkOptions.__annotations__ and name not in _FIXED
     },
     **{name: parse for name, (_, parse) in _OWN.items()},
     "tables": _tables,
