@@ -5,7 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+
+class _Package:
+    """A package that is imported when the first of its names is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(import_module(self._name), name)
+        setattr(self, name, found)
+        return found
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyspark import sql
+    from pyspark.sql import functions as f
+    from pyspark.sql import types
+else:
+    pa, pc = _Package("pyarrow"), _Package("pyarrow.compute")
+    sql, f = _Package("pyspark.sql"), _Package("pyspark.sql.functions")
+    types = _Package("pyspark.sql.types")
+
+__all__ = ["f", "pa", "pc", "sql", "types"]
 
 
 def late(

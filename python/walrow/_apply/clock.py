@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._late import pa
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -84,8 +86,6 @@ def _chains(log: Log) -> Iterator[tuple[int, int, int | None]]:
 
 def _transactions(log: Log, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The transactions between two LSNs: commit LSN, end, commit time."""
-    import pyarrow as pa
-
     names = ("commit_lsn", "end_lsn", "commit_timestamp")
     for batch in log.read(
         table="walrow.transactions", start=start, end=end, missing_table="ignore"

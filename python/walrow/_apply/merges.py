@@ -13,6 +13,7 @@ from walrow._apply.items import Op
 from walrow._apply.modes import IS_CURRENT, LSN, SEQ, VALID_FROM, VALID_TO
 from walrow._apply.net_table import GONE, OP
 from walrow._apply.versions import MERGE_KEY
+from walrow._late import pa
 
 if TYPE_CHECKING:
     from walrow._apply.options import ApplyOptions
@@ -79,8 +80,6 @@ def net_changes(
     were deleted. `kept` has the condition for a row that keeps the target's value of a column, and
     `inserted` the values of new rows that are not simply the source's.
     """
-    import pyarrow as pa
-
     sets, values = {}, {}
     for name in applied.columns:
         # A key of -0.0 is found as 0.0.

@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import PREFIX
+from walrow._late import pa
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
     from walrow._apply.options import ApplyOptions
     from walrow.typing import Mode
@@ -52,8 +51,6 @@ def beside(mode: Mode) -> pa.Schema:
     >>> beside("history").names
     ['_valid_from', '_valid_to', '_is_current', '_commit_lsn', '_seq']
     """
-    import pyarrow as pa
-
     time = pa.timestamp("us", "UTC")
     fields: dict[Mode, list[tuple[str, Any]]] = {
         "current": [],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walrow._late import pa
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,8 +40,6 @@ def halved(known: Sequence[int], end: int) -> int | None:
 
 def ends(log: Log, batch: Batch, end: int) -> list[int]:
     """The ends of segments up to an LSN, or if there is only one, of its transactions."""
-    import pyarrow as pa
-
     start = int(batch.start)
     if batch.barrier is not None:
         # The rows begin there.

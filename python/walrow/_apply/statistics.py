@@ -10,16 +10,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from walrow._late import pa
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-    import pyarrow as pa
 
 
 def has_wrong_statistics(kind: pa.DataType) -> bool:
     """Whether a type has long decimals or floats, whose statistics would be wrong."""
-    import pyarrow as pa
-
     if pa.types.is_decimal(kind):
         return bool(kind.precision > _DIGITS)
     return bool(pa.types.is_floating(kind)) or any(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import Barrier
+from walrow._late import pa
 from walrow._log.erasures import counts, read_erasures
 from walrow.log import reopened
 
@@ -135,8 +136,6 @@ def contents_of(log: LogContents | str | os.PathLike[str]) -> LogContents:
 
 def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
     """The columns that a table had in transactions, or a load, between two LSNs."""
-    import pyarrow as pa
-
     reader = log.read(
         table="walrow.relations", start=start, end=end, missing_table="ignore"
     )
@@ -312,8 +311,6 @@ def _truncates(
     log: Log, table: LogTable, start: int, end: int
 ) -> Iterator[tuple[int, int]]:
     """The commit LSN and the seq of each truncate of a table. A load has one, too."""
-    import pyarrow as pa
-
     for batch in log.read(
         table="walrow.truncates", start=start, end=end, missing_table="ignore"
     ):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from walrow._core import LogDirectory, LogEraser
+from walrow._late import pa, pc
 from walrow._log.erasures import note_erasure
 from walrow._log.left import Ruling
 from walrow._log.names import NamedTables, had_name, tables_of
@@ -115,8 +116,6 @@ def _refuse_other_keys(
     log: LogDirectory, table: int, keys: list[dict[str, str]]
 ) -> None:
     """Refuses keys that find only some changes of a row: old images have the replica identity only."""
-    import pyarrow.compute as pc
-
     erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {
         tuple(column for column, *_, is_key in columns if is_key): set()
         for oid, _, _, columns, identity in log.versions()
@@ -154,9 +153,6 @@ def _images(
     more: Collection[str] = (),
 ) -> Iterator[tuple[Any, Any, Any]]:
     """All rows with the columns of keys and more columns, and which of them have a key."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     columns = sorted({*more, *(name for key in keys for name in key)})
     batches = read(
         log.open(tables=[table], columns=columns),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from walrow._core import Batch, Reader
-from walrow._late import library
+from walrow._late import library, pa
 from walrow._read.schemas import schema_of_all
 from walrow._read.starts import start_in_capture
 from walrow._results import counted
@@ -263,8 +263,6 @@ def _write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
 def _one_table(
     path: Path, form: str, batches: Counted, files: Files, *, one_schema: bool
 ) -> None:
-    import pyarrow as pa
-
     if one_schema:
         only = files.create(path, form, pa.schema(batches.reader.schema))
         for batch in batches:
@@ -299,8 +297,6 @@ def _one_table(
 
 
 def _all_tables(path: Path, form: str, batches: Counted, files: Files) -> None:
-    import pyarrow as pa
-
     from walrow.cli.output import allow_open_files, file_name, is_file_name
 
     files.directory(path)

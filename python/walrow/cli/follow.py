@@ -13,6 +13,7 @@ import click
 
 from walrow import postgres
 from walrow._core import Batch
+from walrow._late import pa
 from walrow._log.following import Follower
 from walrow._lsn import Lsn
 from walrow._results import Result, result
@@ -198,8 +199,6 @@ class Change(Result):
 
 def changes_of(batch: Batch) -> Iterator[Change]:
     """The changes of a batch that was read with `OPTIONS`, in order."""
-    import pyarrow as pa
-
     old: dict[str, str | None] | None = None
     for row in pa.record_batch(batch).to_pylist():
         kind, data = row["_change_type"], row["data"]

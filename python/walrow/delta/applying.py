@@ -14,6 +14,7 @@ from walrow._apply.keys import parts_of, with_unique_keys
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict
+from walrow._late import pa
 from walrow._lsn import Lsn
 from walrow.delta.columns import check_new, evolved
 from walrow.delta.failures import by_spark, too_large
@@ -34,8 +35,6 @@ from walrow.delta.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    import pyarrow as pa
 
     from walrow._apply.calls import Work
     from walrow._apply.columns import Evolution

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from walrow._apply.columns import evolution, not_widened
 from walrow._apply.items import COLUMNS
 from walrow._apply.targets import refuse_unknown
+from walrow._late import pa
 from walrow.delta.failures import BY_SPARK, by_spark
 from walrow.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
     from walrow._apply.columns import Evolution
     from walrow.delta.guards import State

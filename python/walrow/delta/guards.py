@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.engines import only_spark
+from walrow._late import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    import pyarrow as pa
 
 
 class State(NamedTuple):
@@ -74,8 +73,6 @@ def refusal(
 
 def bad_partitions(schema: pa.Schema, names: Iterable[str]) -> str | None:
     """Why deltalake cannot partition a table by these columns."""
-    import pyarrow as pa
-
     chosen = {name.lower() for name in names}
     reasons = {
         "decimals below 0 would be no numbers": pa.types.is_decimal,
@@ -123,8 +120,6 @@ def has_zones(kind: pa.DataType) -> bool:
 
 
 def _is_zoned(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 

@@ -21,14 +21,13 @@ from walrow._apply.version_parts import (
     opened_by_load,
 )
 from walrow._apply.versions import Fold
+from walrow._late import pa, pc
 from walrow.delta.failures import too_large
 from walrow.delta.keeping import KeepingCall
 from walrow.delta.merging import changeable, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     from walrow._apply.calls import Work
     from walrow._apply.items import Applied
@@ -85,9 +84,6 @@ class HistoryCall(KeepingCall):
         columns: Sequence[str],
     ) -> pa.Table | None:
         """The open rows with some keys, and the values of some columns."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not len(keys):
             return None
         names = ready.change.names
@@ -158,9 +154,6 @@ class HistoryCall(KeepingCall):
         self, ready: Ready, applied: AppliedTable, time: int, parts: int
     ) -> KeyParts:
         """The rows that a load may change, with all columns, divided by their keys."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         own = {name: it for it, name in ready.change.names.items()}
         schema = pa.schema(
             [(own.get(it.name, it.name), it.type) for it in ready.snapshot.schema]
@@ -237,8 +230,6 @@ class HistoryCall(KeepingCall):
         names: Mapping[str, str] | None = None,
     ) -> pa.Schema:
         """The types that the target has for the table's columns."""
-        import pyarrow as pa
-
         own = names or {it: it for it in applied.columns}
         return pa.schema([(it, schema.field(own[it]).type) for it in applied.columns])
 

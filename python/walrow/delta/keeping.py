@@ -10,13 +10,12 @@ from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
 from walrow._apply.tables import change_rows
 from walrow._apply.targets import Commit
+from walrow._late import pa, pc
 from walrow.delta.applying import Call
 from walrow.delta.merging import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
 
     from walrow._apply.calls import Work
     from walrow._apply.items import Applied, Token
@@ -89,9 +88,6 @@ class KeepingCall(Call):
         self, snapshot: Snapshot, names: dict[str, str]
     ) -> Iterator[pa.RecordBatch]:
         """The commit LSN and the seq of the target's rows, and whether they are old images."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         has_images = self.rules.mode == "changes"
         columns = [names[LSN], names[SEQ]]
         if has_images:

@@ -11,6 +11,7 @@ from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents, contents_of
+from walrow._late import pa
 from walrow.errors import OptionError
 from walrow.spark.apply_shared import Share, stage, waves
 from walrow.spark.modes import call_of
@@ -20,8 +21,6 @@ from walrow.spark.sessions import OwnSessions, parallelism
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
-
-    import pyarrow as pa
 
     from walrow._apply.calls import Work
     from walrow.log import Log

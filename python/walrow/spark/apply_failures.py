@@ -9,13 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from walrow import errors
+from walrow._late import pa
 from walrow._lsn import Lsn
 from walrow.errors import Error, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
 
 def task(

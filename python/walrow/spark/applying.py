@@ -11,6 +11,7 @@ from walrow._apply import calls
 from walrow._apply.calls import committed
 from walrow._apply.items import Applied
 from walrow._apply.targets import Conflict, never_sent_error, unwritable, violated
+from walrow._late import f, pa
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
 from walrow.spark.schemas import fields_of
@@ -22,8 +23,6 @@ from walrow.spark.targets.sql import Merging, Replacing, keeping, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-
-    import pyarrow as pa
 
     from walrow._apply.calls import Work
     from walrow._apply.items import Token
@@ -236,8 +235,6 @@ def compute(rows: Any, columns: Collection[str]) -> None:
 
 def observe(session: Any, done: Applied) -> Applied:
     """Gives a result to Spark's listeners, as the metrics of a query without rows."""
-    from pyspark.sql import functions as f
-
     values = {name: getattr(done, name) for name in _METRICS} | {"end": int(done.end)}
     metrics = [f.lit(values[name]).cast("bigint").alias(name) for name in _METRICS]
     # The target has the rows, whatever becomes of this.

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from walrow._late import pa
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from walrow._lsn import Lsn
     from walrow.spark.log_plan import LogPlan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walrow._late import pa
 from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
 from walrow.spark.decoding import capture_column, decode
@@ -76,8 +77,6 @@ def changes(
 
 def _column(captures: DataFrame, column: str | None) -> str:
     """The name of the column with the captures or their paths."""
-    import pyarrow as pa
-
     kinds = {"binary": pa.binary(), "string": pa.string()}
     fields = [
         (field.name, kinds.get(field.dataType.typeName(), pa.null()))

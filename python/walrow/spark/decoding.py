@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import FRAME_HEADER, Batch, Catalog, Decoder, frame_size
+from walrow._late import pa
 from walrow._read.signatures import with_options
 from walrow._secrets import reason_of, shown
 from walrow._sources.chunks import Chunks
@@ -26,8 +27,6 @@ from walrow.typing import SparkOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Unpack
-
-    import pyarrow as pa
 
     from walrow.typing import Framing, TableName
 
@@ -112,8 +111,6 @@ class _Decode:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes all captures of a partition."""
-        import pyarrow as pa
-
         common = self.schema
         found: tuple[str, str] | None = None
         for place, source in self._sources(batches):
@@ -254,16 +251,12 @@ def capture_column(columns: pa.Schema, name: str | None) -> str:
 
 
 def _is_binary(found: pa.DataType) -> bool:
-    from pyarrow import types
-
-    kinds = (types.is_binary, types.is_large_binary, types.is_binary_view)
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
     return any(fits(found) for fits in kinds)
 
 
 def _is_string(found: pa.DataType) -> bool:
-    from pyarrow import types
-
-    kinds = (types.is_string, types.is_large_string, types.is_string_view)
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(fits(found) for fits in kinds)
 
 

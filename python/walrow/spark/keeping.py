@@ -12,6 +12,7 @@ from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
 from walrow._apply.tables import change_rows
 from walrow._apply.targets import Conflict
+from walrow._late import f, pa, sql, types
 from walrow.spark.apply_failures import task
 from walrow.spark.applying import Call, compute, observe
 from walrow.spark.net_rows import numbers
@@ -22,8 +23,6 @@ from walrow.spark.targets.sql import WORDS, Appending, Merging, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-
-    import pyarrow as pa
 
     from walrow._apply.calls import Work
     from walrow._apply.items import Token
@@ -83,8 +82,6 @@ class KeepingCall(Call):
 
     def _checked(self, applied: AppliedTable, rows: Any, texts: Collection[str]) -> Any:
         """Rows that raise an error where a value would not come back from a path."""
-        from pyspark.sql import functions as f
-
         return rows.withColumns(
             {
                 name: checked(f.col(quoted(name)), applied.columns.index(name))
@@ -117,8 +114,6 @@ class KeepingCall(Call):
         self, target: Target, found: Found, token: Token, applied: AppliedTable
     ) -> Applied:
         """Removes the rows that were erased from the log, and the values of erased columns."""
-        from pyspark.sql import functions as f
-
         self.record.start(found, applied.keys)
         has_images = self.rules.mode == "changes"
         is_old = f.col("_change_type").isin(*OLD_IMAGES) if has_images else f.lit(False)
@@ -154,12 +149,8 @@ class ChangesCall(KeepingCall):
 
     def _work(self, target: Target, work: Work) -> Applied:
         """Adds all changes."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StructType
-
         applied, units = work.applied, work.batch.units
-        schema = StructType(
+        schema = types.StructType(
             [*fields_of(applied), *spark_schema(beside(self.rules.mode)).fields]
         )
 
@@ -170,7 +161,7 @@ class ChangesCall(KeepingCall):
 
         before, texts = self._ready_for(target, work, rows)
         token = self._recorded(target, work, before)
-        observation = Observation()
+        observation = sql.Observation()
         counted = self._checked(applied, rows(), texts).observe(
             observation, f.count(f.lit(1)).alias("rows")
         )

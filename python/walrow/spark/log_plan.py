@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._late import pa
 from walrow._lsn import Lsn
 from walrow._secrets import reason_of, without_credentials
 from walrow._sources.logs import part_of
@@ -278,8 +279,6 @@ def _counted(
     log: Log, options: SourceOptions, chain: Chain
 ) -> list[tuple[Lsn, int, int]]:
     """Each transaction's end, its changes, and its rows of the chosen tables."""
-    import pyarrow as pa
-
     of_range: dict[str, Any] = {"start": after(chain.start), "end": chain.end}
     transactions = [
         row

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Op
 from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT
+from walrow._late import pa, types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from walrow._apply.net_table import NetTable
 
@@ -32,22 +31,18 @@ PARTS = "label int, number bigint, data binary"
 
 def row_fields(keys: list[Any]) -> list[Any]:
     """The columns that rows have in addition to the table's own, for Spark, by the fields of its key."""
-    from pyspark.sql.types import (
-        ArrayType,
-        BinaryType,
-        BooleanType,
-        ByteType,
-        StringType,
-        StructField,
-        StructType,
+    head = types.StructType(
+        [types.StructField(f"k{at}", field.dataType) for at, field in enumerate(keys)]
     )
-
-    head = StructType(
-        [StructField(f"k{at}", field.dataType) for at, field in enumerate(keys)]
+    kinds = (
+        types.ByteType(),
+        types.ArrayType(types.StringType()),
+        types.BooleanType(),
+        head,
+        types.BinaryType(),
     )
-    types = (ByteType(), ArrayType(StringType()), BooleanType(), head, BinaryType())
     names = (OP, UNSENT, GONE, HEAD, DATA)
-    return [StructField(name, kind) for name, kind in zip(names, types, strict=True)]
+    return [types.StructField(*it) for it in zip(names, kinds, strict=True)]
 
 
 # ------------------------------------------------------------------ for `mapInArrow`
@@ -65,8 +60,6 @@ def split(
     table: NetTable, partitions: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The changes of units in parts, for their numbers: a row for each partition."""
-    import pyarrow as pa
-
     labels = partition_labels(partitions)
     for number in numbers(batches):
         with table.errors():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply.modes import READ_METADATA
 from walrow._core import OPTIONS, Decoder
+from walrow._late import pa, types
 from walrow._read.reading import read
 from walrow.errors import LogError, SchemaError
 from walrow.spark.log_plan import after, open_log
@@ -16,9 +17,6 @@ from walrow.typing import SchemaOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
 
     from walrow._log.items import SourceIdentity
     from walrow._lsn import Lsn
@@ -34,8 +32,6 @@ def log_schema(options: SourceOptions) -> pa.Schema:
         OptionError: The options contradict each other.
         LogError: The directory is not a log, or a segment is damaged.
     """
-    import pyarrow as pa
-
     check_options(options.table, options.read)
     # Also refuses options that do not determine the schema.
     Decoder(table=options.table, profile="spark", **options.read)
@@ -70,8 +66,6 @@ class Projection:
             LogError: This process sees another log, or a part of it was removed.
             DecodeError: A value cannot be read or held: as `walrow.read`.
         """
-        import pyarrow as pa
-
         with naming_options():
             log = open_log(self.options)
             self._check(log, end)
@@ -98,7 +92,7 @@ class Projection:
 def projection(
     options: SourceOptions,
     source: SourceIdentity,
-    declared: StructType,
+    declared: types.StructType,
     own: pa.Schema,
     *,
     is_declared: bool,
@@ -140,8 +134,6 @@ def projection(
 
 def _of_columns(own: pa.Schema, names: list[str]) -> pa.Schema:
     """The fields with these names."""
-    import pyarrow as pa
-
     return pa.schema([field for field in own if field.name in names])
 
 
@@ -164,18 +156,16 @@ def _compare(declared: pa.Field, own: pa.Field, options: SourceOptions) -> None:
 
 def _fits(declared: pa.Field, own: pa.Field) -> bool:
     """Whether the types are the same, apart from fields that are declared nullable."""
-    from pyarrow import types
-
     if own.nullable and not declared.nullable:
         return False
     one, other = declared.type, own.type
-    if types.is_list(one) and types.is_list(other):
+    if pa.types.is_list(one) and pa.types.is_list(other):
         return _fits(one.value_field, other.value_field)
-    if types.is_struct(one) and types.is_struct(other):
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
         return [it.name for it in one] == [it.name for it in other] and all(
             map(_fits, one, other)
         )
-    if types.is_map(one) and types.is_map(other):
+    if pa.types.is_map(one) and pa.types.is_map(other):
         return one.key_type == other.key_type and _fits(
             one.item_field, other.item_field
         )
@@ -192,8 +182,6 @@ def _spelled(field: pa.Field) -> str:
 
 def _conformed(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns in the order, and with the nullability, that Spark expects."""
-    import pyarrow as pa
-
     columns = []
     for field in schema:
         column = records.column(field.name)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from walrow._late import pa
 from walrow._log.items import SourceIdentity
 from walrow._lsn import Lsn
 from walrow.errors import LogError
@@ -21,8 +22,6 @@ except ImportError:  # before Spark 4.2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
 
     from walrow.spark.projection import Projection
 

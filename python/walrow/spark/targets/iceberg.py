@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Token
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow._late import f
 from walrow._waiting import pause
 from walrow.errors import OptionError
 from walrow.spark.targets.sql import (
@@ -247,8 +248,6 @@ class IcebergTarget(Target):
         raise AssertionError
 
     def _write(self, branch: str, writing: Writing) -> None:
-        from pyspark.sql.functions import lit
-
         if isinstance(writing, Merging):
             self._commit_again(writing.statement(branch))
             return
@@ -256,7 +255,7 @@ class IcebergTarget(Target):
         if isinstance(writing, Appending):
             rows.append()
         else:
-            rows.overwrite(lit(True))
+            rows.overwrite(f.lit(True))
 
     def _fast_forward(self, branch: str) -> int:
         """Makes a branch the table's, and returns its snapshot."""

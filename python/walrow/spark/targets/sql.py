@@ -17,6 +17,7 @@ from walrow._apply.net_table import OP, UNSENT
 from walrow._apply.options import ApplyOptions
 from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import NEVER_SENT, Commit, Found
+from walrow._late import types
 from walrow.errors import OptionError
 
 
@@ -199,8 +200,6 @@ def defined(fields: Sequence[Any]) -> str:
 
 def _type_of(kind: Any) -> str:
     """A type in SQL. What `timestamp` means there is a setting of the session."""
-    from pyspark.sql import types
-
     if isinstance(kind, types.TimestampType):
         return "timestamp_ltz"
     if isinstance(kind, types.ArrayType):
