@@ -6,14 +6,11 @@ that was committed later: so a transaction belongs to it if no transaction up to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from walrow._late import pa
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from walrow.log import Log
+from walrow.log import Log
 
 
 class Reached(NamedTuple):

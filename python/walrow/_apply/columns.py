@@ -5,17 +5,14 @@ Each engine reads the columns of its targets, and takes this decision from here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from walrow._apply.modes import beside
+from walrow._apply.options import ApplyOptions
 from walrow._apply.targets import refuse_marker
 from walrow._late import pa
 from walrow.errors import ApplyError, Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from walrow._apply.options import ApplyOptions
 
 
 class Wider(NamedTuple):

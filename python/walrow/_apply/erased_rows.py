@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
+from walrow._apply.items import Token
 from walrow._apply.modes import LSN, SEQ, named
+from walrow._apply.record import Record
+from walrow._apply.tables import AppliedTable
 from walrow._late import pa, pc
 from walrow._log.erasures import read_erasures
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, Remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from walrow._apply.items import Token
-    from walrow._apply.record import Record
-    from walrow._apply.tables import AppliedTable
-
 
 #: Whether a change row has the values before the change.
 IMAGE = "_walrow_is_old"

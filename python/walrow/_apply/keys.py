@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from walrow._apply.tables import AppliedTable
 from walrow._late import pa
 from walrow._log.tables import KEYS
 from walrow.errors import ApplyError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from walrow._apply.tables import AppliedTable
 
 
 def key_values(columns: Sequence[Any]) -> list[Any]:

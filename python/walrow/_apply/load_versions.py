@@ -8,7 +8,9 @@ The result is the source of a MERGE, or if that does not fit into the memory, al
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from walrow._apply.keys import KeyParts, key_values, numbered, places_of
 from walrow._apply.modes import (
@@ -19,14 +21,9 @@ from walrow._apply.modes import (
     VALID_TO,
     named,
 )
+from walrow._apply.tables import AppliedTable
 from walrow._apply.versions import Source, merge_rows
 from walrow._late import pa, pc
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from walrow._apply.tables import AppliedTable
 
 
 def loaded_parts(

@@ -9,17 +9,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from walrow._apply.items import PREFIX
+from walrow._apply.options import ApplyOptions
 from walrow._late import pa
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._apply.options import ApplyOptions
-    from walrow.typing import Mode
+from walrow.typing import Mode
 
 VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 #: The change that began a version has these.

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.modes import NET_METADATA
@@ -23,11 +24,7 @@ from walrow._core import NetJoin, Reader
 from walrow._late import pa, pc
 from walrow._log.net_refusals import as_refusal
 from walrow.errors import LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow.log import Log
+from walrow.log import Log
 
 OP, UNSENT, GONE, HEAD, DATA = (
     PREFIX + name for name in ("op", "unsent", "gone", "head", "data")

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
+from walrow._lsn import Lsn
 from walrow._options import ANY, Option, Value, options
-from walrow.typing import Deletes, Mode, NeverSent, Truncates
+from walrow.log import Log
+from walrow.typing import (
+    ArrowSchemaExportable,
+    At,
+    Deletes,
+    Mode,
+    NeverSent,
+    Policy,
+    Size,
+    TableName,
+    Truncates,
+)
 
 if TYPE_CHECKING:
-    import datetime as dt
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyspark.sql import SparkSession
-
-    from walrow._lsn import Lsn
-    from walrow.log import Log
-    from walrow.typing import ArrowSchemaExportable, At, Policy, Size, TableName
 
 
 @options

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from walrow._apply.units import Batch
 from walrow._late import pa
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._apply.units import Batch
-    from walrow.log import Log
+from walrow.log import Log
 
 
 def first_end(batch: Batch, limit: int) -> int | None:

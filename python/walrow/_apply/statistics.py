@@ -8,12 +8,9 @@ engines leave such columns out.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 from walrow._late import pa
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 
 def has_wrong_statistics(kind: pa.DataType) -> bool:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
 from walrow._apply.modes import NET_METADATA, beside, metadata_of, named
 from walrow._apply.net_table import NetTable, Tally
+from walrow._apply.options import ApplyOptions
 from walrow._apply.targets import never_sent
+from walrow._apply.units import Batch
 from walrow._core import Catalog
 from walrow._late import pa
+from walrow._log.items import LogTable
 from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.units import Batch
-    from walrow._log.items import LogTable
-    from walrow.log import Log
-    from walrow.typing import Mode
+from walrow.log import Log
+from walrow.typing import Mode
 
 
 class AppliedTable(NamedTuple):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from walrow._apply.items import Barrier
+from walrow._apply.items import Barrier, Deletes, Truncates
 from walrow._late import pa
 from walrow._log.erasures import counts, read_erasures
-from walrow.log import reopened
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from walrow._apply.items import Deletes, Truncates
-    from walrow._log.items import LogTable
-    from walrow._lsn import Lsn
-    from walrow.log import Log
+from walrow._log.items import LogTable
+from walrow._lsn import Lsn
+from walrow.log import Log, reopened
 
 
 class Batch(NamedTuple):

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from walrow._apply.calls import Work
 from walrow._apply.clock import Reached, reached
-from walrow._apply.items import Op
+from walrow._apply.items import Op, Token
 from walrow._apply.keys import refuse_null_keys
 from walrow._apply.modes import named
 from walrow._apply.net_table import CHANGE_TYPES
+from walrow._apply.tables import AppliedTable
 from walrow._apply.units import columns_between
 from walrow._late import pa, pc
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Token
-    from walrow._apply.tables import AppliedTable
 
 
 class LoadPart(NamedTuple):

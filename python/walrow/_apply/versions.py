@@ -11,22 +11,18 @@ the version before, and if that is the target's, from its open row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.keys import bad_key, key_values, numbered
 from walrow._apply.modes import IS_CURRENT, LSN, SEQ, VALID_FROM, VALID_TO, named
 from walrow._apply.net_table import CHANGE_TYPES, PREIMAGE, TRUNCATE
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import never_sent
 from walrow._late import pa, pc
 from walrow._log.tables import identity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-
 
 #: Before the number of a column of the key, in rows that close a version. NULL in others.
 MERGE_KEY = f"{PREFIX}merge_key"

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import pq
@@ -14,10 +14,7 @@ from psycopg.pq.misc import find_libpq_full_path
 from psycopg.waiting import Wait
 
 from walrow._postgres.failures import Cause, Lost, OfClient, causes_in, decisive
-from walrow._postgres.open_connections import ENDED
-
-if TYPE_CHECKING:
-    from walrow._postgres.open_connections import OpenConnections
+from walrow._postgres.open_connections import ENDED, OpenConnections
 
 
 class Attempts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from walrow._postgres import open_connections
@@ -20,8 +21,6 @@ from walrow.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import psycopg
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._postgres.session import records
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import psycopg
 
 

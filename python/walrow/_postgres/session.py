@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError, SchemaError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import psycopg
 
 

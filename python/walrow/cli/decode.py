@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 import click
 
@@ -18,6 +19,18 @@ from walrow._secrets import is_conninfo
 from walrow._sources.logs import find_log, part_of
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
+from walrow.cli.jsonlines import has_sentinels
+from walrow.cli.output import (
+    FORMATS,
+    GROUP_ROWS,
+    Files,
+    Json,
+    Writer,
+    allow_open_files,
+    file_name,
+    is_file_name,
+    unbuffered,
+)
 from walrow.cli.places import resolved, say_time
 from walrow.cli.terminal import say
 from walrow.errors import (
@@ -26,13 +39,7 @@ from walrow.errors import (
     SchemaError,
     UnfinishedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, Literal, Unpack
-
-    from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, StateOptions, UnresolvedType
+from walrow.typing import Options, StateOptions, UnresolvedType
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -217,9 +224,6 @@ def _choose_tables(options: Options, to: str, form: str) -> None:
 def prepared(to: str, form: str | None, options: Options | StateOptions) -> str:
     """Prepares the options for an output. Returns its format."""
     require_pyarrow()
-    from walrow.cli.jsonlines import has_sentinels
-    from walrow.cli.output import GROUP_ROWS
-
     policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     options["batch_rows"] = GROUP_ROWS
@@ -238,8 +242,6 @@ def write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
 
 
 def _write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
-    from walrow.cli.output import Files, Json, unbuffered
-
     if to == "-":
         writer = Json(unbuffered(sys.stdout.buffer))
         batches.written = writer.written
@@ -297,8 +299,6 @@ def _one_table(
 
 
 def _all_tables(path: Path, form: str, batches: Counted, files: Files) -> None:
-    from walrow.cli.output import allow_open_files, file_name, is_file_name
-
     files.directory(path)
     # A reader of the whole directory would mix up two runs.
     if held := sorted(file.name for file in path.iterdir() if is_file_name(file.name)):
@@ -441,8 +441,6 @@ def _is_directory(to: str) -> bool:
 
 def _outputs(to: str) -> list[str | Path]:
     """Files that may be overwritten. For a directory, files named like tables."""
-    from walrow.cli.output import is_file_name
-
     if to == "-" or not _is_directory(to):
         return [to]
     path = Path(to)
@@ -452,8 +450,6 @@ def _outputs(to: str) -> list[str | Path]:
 
 def _format_of(to: str, form: str | None) -> str:
     """The format of an output, from the option or the file's extension."""
-    from walrow.cli.output import FORMATS
-
     if to == "-":
         if form not in {None, "json"}:
             text = (

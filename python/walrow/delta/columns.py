@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from walrow._apply.columns import evolution, not_widened
+from walrow._apply.columns import Evolution, evolution, not_widened
 from walrow._apply.items import COLUMNS
 from walrow._apply.targets import refuse_unknown
 from walrow._late import pa
 from walrow.delta.failures import BY_SPARK, by_spark
+from walrow.delta.guards import State
 from walrow.errors import OptionError, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._apply.columns import Evolution
-    from walrow.delta.guards import State
 
 
 def check_new(

@@ -5,13 +5,11 @@ It returns why a target is refused, or None. The facts that guards look at are i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from walrow._apply.engines import only_spark
 from walrow._late import pa
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 
 class State(NamedTuple):

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from walrow._apply.calls import Work
 from walrow._apply.columns import own_columns
+from walrow._apply.items import Applied
 from walrow._apply.keys import KeyParts, key_values, parts_of, with_unique_keys
 from walrow._apply.load_versions import compared, loaded_parts, replaced
 from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_TO, beside
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Commit
 from walrow._apply.version_parts import (
     LoadPart,
+    TransactionsPart,
     dated,
     loaded_columns,
     loaded_rows,
     next_part,
     opened_by_load,
 )
-from walrow._apply.versions import Fold
+from walrow._apply.versions import Fold, Source
 from walrow._late import pa, pc
+from walrow.delta.applying import Ready
 from walrow.delta.failures import too_large
 from walrow.delta.keeping import KeepingCall
 from walrow.delta.merging import changeable, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Applied
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.version_parts import TransactionsPart
-    from walrow._apply.versions import Source
-    from walrow.delta.applying import Ready
-    from walrow.delta.snapshots import Snapshot
+from walrow.delta.snapshots import Snapshot
 
 
 class HistoryCall(KeepingCall):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from walrow._apply.columns import Evolution
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.net_table import (
     DATA,
@@ -12,28 +14,21 @@ from walrow._apply.net_table import (
     HEAD,
     OP,
     UNSENT,
+    NetTable,
     Tally,
     integers,
 )
-from walrow._apply.tables import lost_rows
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable, lost_rows
 from walrow._apply.targets import (
     LOST_TEXTS,
     NAME_BYTES,
     TOO_LONG,
     lost_in_path,
 )
+from walrow._apply.units import Batch
 from walrow._late import pa, pc
 from walrow._sources.urls import is_url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from walrow._apply.columns import Evolution
-    from walrow._apply.net_table import NetTable
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.units import Batch
-
 
 #: Before the number of an integer with bits for kept columns.
 MASK = f"{PREFIX}mask"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import threading
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
-from walrow._apply.items import Op
+from walrow._apply.columns import Evolution
+from walrow._apply.items import Op, Token
+from walrow._apply.merges import Merge
 from walrow._apply.modes import beside
 from walrow._apply.net_table import OP
+from walrow._apply.options import ApplyOptions
 from walrow._apply.statistics import has_wrong_statistics
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Commit
 from walrow._late import pa, pc
 from walrow.delta.failures import violates
@@ -19,18 +25,8 @@ from walrow.delta.rows import (
     refuse_lost_texts,
     source,
 )
+from walrow.delta.snapshots import Snapshot
 from walrow.delta.threads import Stopped
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
-
-    from walrow._apply.columns import Evolution
-    from walrow._apply.items import Token
-    from walrow._apply.merges import Merge
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow.delta.snapshots import Snapshot
 
 
 class Writer(NamedTuple):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from walrow._apply.calls import Work
 from walrow._apply.items import Applied
 from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import SparkApplyOptions
@@ -13,19 +16,13 @@ from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents, contents_of
 from walrow._late import pa
 from walrow.errors import OptionError
+from walrow.log import Log
 from walrow.spark.apply_shared import Share, stage, waves
+from walrow.spark.applying import Call
 from walrow.spark.modes import call_of
 from walrow.spark.schemas import require
 from walrow.spark.sessions import OwnSessions, parallelism
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping
-
-    from walrow._apply.calls import Work
-    from walrow.log import Log
-    from walrow.spark.applying import Call
-    from walrow.typing import TableName
+from walrow.typing import TableName
 
 
 def apply_all(

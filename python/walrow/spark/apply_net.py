@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
+from walrow._apply.calls import Work
 from walrow._apply.items import Op
 from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally
+from walrow._apply.options import ApplyOptions
 from walrow._apply.tables import lost_rows
+from walrow._apply.targets import Found
 from walrow._late import f, pa, sql, types
 from walrow.spark.apply_failures import task
 from walrow.spark.net_rows import (
@@ -21,16 +25,7 @@ from walrow.spark.net_rows import (
 from walrow.spark.schemas import fields_of
 from walrow.spark.sessions import computed_once
 from walrow.spark.targets.path_values import checked
-from walrow.spark.targets.sql import filter_by_keys, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from walrow._apply.calls import Work
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.targets import Found
-    from walrow.spark.targets.sql import Target
-
+from walrow.spark.targets.sql import Target, filter_by_keys, quoted
 
 #: A column of joins. Columns of tables do not have this prefix.
 _BEFORE = f"{HEAD}_before"

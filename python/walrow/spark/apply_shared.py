@@ -14,22 +14,19 @@ A table that cannot be done this way has no result. It is then applied alone, an
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from walrow._apply.net_table import NetTable
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
+from walrow._apply.units import Batch
+from walrow._core import NetPart
 from walrow._late import pa
 from walrow.errors import Error
 from walrow.spark.net_rows import numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from walrow._apply.net_table import NetTable
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.units import Batch
-    from walrow._core import NetPart
 
 
 class Share(NamedTuple):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from walrow._late import pa
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow._lsn import Lsn
-    from walrow.spark.log_plan import LogPlan
-    from walrow.spark.projection import Projection
-    from walrow.spark.source_options import SourceOptions
+from walrow._lsn import Lsn
+from walrow.spark.log_plan import LogPlan
+from walrow.spark.projection import Projection
+from walrow.spark.source_options import SourceOptions
 
 
 def partitions(

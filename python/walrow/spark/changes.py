@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from walrow._late import pa
 from walrow._read.signatures import with_options
@@ -10,14 +10,10 @@ from walrow.errors import OptionError, SchemaError
 from walrow.spark.decoding import capture_column, decode
 from walrow.spark.schemas import FIXED, require
 from walrow.spark.schemas import schema as schema_of
-from walrow.typing import SparkOptions, SparkSchemaOptions
+from walrow.typing import SparkOptions, SparkSchemaOptions, TableName
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from pyspark.sql import DataFrame
-
-    from walrow.typing import TableName
 
 
 @with_options(SparkOptions, elsewhere=FIXED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from walrow._core import FRAME_HEADER, Batch, Catalog, Decoder, frame_size
 from walrow._late import pa
@@ -22,13 +23,7 @@ from walrow.spark.schemas import (
     named_alike,
     origin_of,
 )
-from walrow.typing import SparkOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Unpack
-
-    from walrow.typing import Framing, TableName
+from walrow.typing import Framing, SparkOptions, TableName
 
 
 @with_options(SparkOptions, elsewhere=FIXED)

@@ -6,16 +6,22 @@ compares their rows with the open versions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from walrow._apply.calls import Work
+from walrow._apply.items import Applied
 from walrow._apply.keys import bad_key
 from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_FROM, VALID_TO, beside
+from walrow._apply.tables import AppliedTable
+from walrow._apply.targets import Found
 from walrow._apply.version_parts import (
     LoadPart,
+    TransactionsPart,
     dated,
     loaded_columns,
     next_part,
@@ -34,19 +40,10 @@ from walrow.spark.targets.sql import (
     WORDS,
     Appending,
     Merging,
+    Target,
     filter_by_keys,
     quoted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Applied
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow._apply.version_parts import TransactionsPart
-    from walrow.spark.targets.sql import Target
 
 
 def _opened(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from walrow._apply.calls import committed
+from walrow._apply.calls import Work, committed
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
-from walrow._apply.items import Applied
+from walrow._apply.items import Applied, Token
 from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
-from walrow._apply.tables import change_rows
-from walrow._apply.targets import Conflict
+from walrow._apply.tables import AppliedTable, change_rows
+from walrow._apply.targets import Conflict, Found
 from walrow._late import f, pa, sql, types
 from walrow.spark.apply_failures import task
 from walrow.spark.applying import Call, compute, observe
@@ -19,16 +20,7 @@ from walrow.spark.net_rows import numbers
 from walrow.spark.schemas import fields_of, spark_schema
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.path_values import checked
-from walrow.spark.targets.sql import WORDS, Appending, Merging, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Token
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow.spark.targets.sql import Target, Writing
+from walrow.spark.targets.sql import WORDS, Appending, Merging, Target, Writing, quoted
 
 
 class KeepingCall(Call):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from walrow._late import pa
 from walrow._lsn import Lsn
@@ -13,12 +15,7 @@ from walrow._sources.urls import is_url
 from walrow.errors import LogError
 from walrow.log import Log
 from walrow.spark.schemas import SIDE_TABLES
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable, Iterator
-
-    from walrow.spark.source_options import SourceOptions
+from walrow.spark.source_options import SourceOptions
 
 
 class Chain(NamedTuple):

@@ -13,17 +13,12 @@ unit ─► net changes ─► bytes for each partition ─► shuffle ─► jo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from walrow._apply.items import Op
-from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, NetTable
 from walrow._late import pa, types
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow._apply.net_table import NetTable
-
 
 #: The columns of parts.
 PARTS = "label int, number bigint, data binary"

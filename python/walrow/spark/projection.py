@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._apply.modes import READ_METADATA
 from walrow._core import OPTIONS, Decoder
 from walrow._late import pa, types
+from walrow._log.items import SourceIdentity
+from walrow._lsn import Lsn
 from walrow._read.reading import read
 from walrow.errors import LogError, SchemaError
+from walrow.log import Log
 from walrow.spark.log_plan import after, open_log
 from walrow.spark.schemas import arrow_schema, check_options, is_fixed
-from walrow.spark.source_options import naming_options
+from walrow.spark.source_options import SourceOptions, naming_options
 from walrow.typing import SchemaOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow._log.items import SourceIdentity
-    from walrow._lsn import Lsn
-    from walrow.log import Log
-    from walrow.spark.source_options import SourceOptions
 
 
 def log_schema(options: SourceOptions) -> pa.Schema:

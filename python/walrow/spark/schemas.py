@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 from walrow import _late
+from walrow._apply.tables import AppliedTable
 from walrow._late import pa, types
 from walrow._read import schemas
 from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
 from walrow.spark.paths import local
-from walrow.typing import SparkSchemaOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Unpack
-
-    from walrow._apply.tables import AppliedTable
-    from walrow.typing import TableName
-
+from walrow.typing import SparkSchemaOptions, TableName
 
 SIDE_TABLES = frozenset(
     f"walrow.{name}" for name in ("transactions", "messages", "relations", "truncates")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -13,17 +14,13 @@ from walrow.errors import LogError
 from walrow.spark.batch_reader import partitions
 from walrow.spark.log_plan import LogPlan
 from walrow.spark.new_versions import NewVersions
+from walrow.spark.projection import Projection
 from walrow.spark.source_options import naming_options
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 except ImportError:  # before Spark 4.2
     SupportsTriggerAvailableNow = object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from walrow.spark.projection import Projection
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from walrow._apply.engines import only_spark
 from walrow._apply.history import FEW, Entry, recorded, token_of
+from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
 from walrow._late import f, types
@@ -21,18 +23,14 @@ from walrow.spark.schemas import arrow_schema
 from walrow.spark.targets.sql import (
     Appending,
     Merging,
+    Replacing,
     Target,
+    Writing,
     condition_of,
     defined,
     full_parts,
     quoted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._apply.items import Token
-    from walrow.spark.targets.sql import Replacing, Writing
 
 
 class DeltaTarget(Target):

@@ -7,25 +7,20 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
-from walrow._apply.columns import evolution, fits, misfit, not_widened, plain
+from walrow._apply.columns import Evolution, evolution, fits, misfit, not_widened, plain
 from walrow._apply.items import COLUMNS
 from walrow._apply.modes import beside
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Conflict, refuse_marker, refuse_unknown
 from walrow._late import pa, types
 from walrow.errors import Remedy, SchemaError
 from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
 from walrow.spark.targets.path_values import path_texts
-from walrow.spark.targets.sql import condition_of, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from walrow._apply.columns import Evolution
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow.spark.targets.sql import Target
+from walrow.spark.targets.sql import Target, condition_of, quoted
 
 
 def evolve(

@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from walrow._apply.items import Token
 from walrow._apply.targets import Commit, Conflict, Found
@@ -23,6 +24,7 @@ from walrow.spark.targets.sql import (
     Appending,
     Merging,
     Target,
+    Writing,
     condition_of,
     defined,
     full_parts,
@@ -30,12 +32,6 @@ from walrow.spark.targets.sql import (
     name_parts,
     quoted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from walrow.spark.targets.sql import Writing
-
 
 #: The tag that keeps the snapshot of the last batch.
 TAG = "walrow"
