@@ -95,7 +95,7 @@ class LoadOptions:
         'How long to wait, such as `"5m"`. Default: without end.',
         default=None,
     )
-    waiting: Value[Callable[[str], None] | None] = Option(
+    progress: Value[Callable[[str], None] | None] = Option(
         "Is called with what the load waits for: at once, when that changes, and every 30 seconds.",
         default=None,
     )
@@ -137,7 +137,7 @@ def load(options: LoadOptions) -> None:
     end = time.monotonic() + seconds
     try:
         found = _awaited(
-            objects, path, wanted, end, options.waiting or (lambda _: None)
+            objects, path, wanted, end, options.progress or (lambda _: None)
         )
     except BaseException:
         _remove(objects, _name(wanted))

@@ -158,7 +158,7 @@ class Changes(AroundReader):
             if slot is None:
                 slot = f"walrow_{secrets.token_hex(4)}"
                 created = create_slot(
-                    stream.connection, slot, temporary=True, waiting=_say
+                    stream.connection, slot, temporary=True, progress=_say
                 )
                 _note_the_start(created.consistent_point)
             self.slot, self.publications = slot, tuple(publications)

@@ -191,16 +191,16 @@ def create_slot(
     snapshot: Snapshot = "nothing",
     two_phase: bool = False,
     failover: bool = False,
-    waiting: Callable[[Waiting], None] | None = None,
+    progress: Callable[[Waiting], None] | None = None,
 ) -> CreatedSlot:
     """Creates a logical replication slot.
 
     The server waits until all transactions that write, in any database, have ended.
-    `waiting=` reports them. Ctrl-C cancels the command, and leaves no slot.
+    `progress=` reports them. Ctrl-C cancels the command, and leaves no slot.
 
     ```python
     with psycopg.connect("dbname=shop", replication="database") as conn:
-        slot = walrow.postgres.create_slot(conn, "shop", waiting=print)
+        slot = walrow.postgres.create_slot(conn, "shop", progress=print)
         print(slot.consistent_point)
     ```
 
@@ -215,7 +215,7 @@ def create_slot(
             which the command is the first one.
         two_phase: Whether prepared transactions are sent at PREPARE. From server 15.
         failover: Whether the slot is copied to standbys. From server 17.
-        waiting: Is called every few seconds while the server waits, with the open
+        progress: Is called every few seconds while the server waits, with the open
             transactions, which are read on a second connection. If it raises, the
             command is canceled.
 
@@ -245,7 +245,7 @@ def create_slot(
     # A cancel may come too late.
     undo = _drop_text(conn, name)
     with contextlib.closing(Observer(conn)) as observer:
-        tick = None if waiting is None else _reporter(observer, waiting)
+        tick = None if progress is None else _reporter(observer, progress)
         result = run(
             conn, command, failed, Command.CREATE_SLOT, slot=name, tick=tick, undo=undo
         )

@@ -194,7 +194,7 @@ class Connector:
             conn,
             self._slot,
             snapshot="export",
-            waiting=self.waiting,
+            progress=self.waiting,
             **server.slot_options,
         )
         began(created)

@@ -124,7 +124,7 @@ class ReceiveOptions(WriterOptions):
         more="It is done about once a minute, beside the writer, and at the end. See "
         "`Log.compact`.",
     )
-    status: Value[Callable[[Status], None] | None] = Option(
+    progress: Value[Callable[[Status], None] | None] = Option(
         "Is called about once a second.", default=None
     )
     stop: Value[threading.Event | None] = Option(

@@ -83,7 +83,7 @@ class Tables:
         )
         by_oid = {job.claim.table.oid: job for job in jobs}
 
-        def listener(oid: int, result: Applied | Exception) -> None:
+        def progress(oid: int, result: Applied | Exception) -> None:
             job = by_oid[oid]
             with self._lock:
                 if isinstance(result, Applied):
@@ -103,7 +103,7 @@ class Tables:
                 options={oid: job.options for oid, job in by_oid.items()},
                 # A target is not looked at before the log has something new for it.
                 previous=AllApplied(dict(self._known), {}, {}, {}),
-                listener=listener,
+                progress=progress,
             )
 
 

@@ -162,7 +162,7 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     stop = threading.Event()
     show = print_state if as_json else Notes()
     with stopped_by_signals(stop):
-        received = of_python.receive_wal(dsn, status=show, stop=stop, **options)
+        received = of_python.receive_wal(dsn, progress=show, stop=stop, **options)
     if not (as_json or is_quiet()):
         say(
             f"walrow: durable up to {received.flushed} of timeline {received.timeline}"

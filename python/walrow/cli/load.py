@@ -58,7 +58,7 @@ def load(
             raise click.ClickException(text)
         _say(f"cancelled the load of {words}")
         return
-    load_tables(names, log=log, wait=not no_wait, timeout=timeout, waiting=_say)
+    load_tables(names, log=log, wait=not no_wait, timeout=timeout, progress=_say)
     _say(f"{'requested the load of' if no_wait else 'loaded'} {words}")
 
 

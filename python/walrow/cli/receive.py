@@ -60,7 +60,7 @@ def receive(
         received = receive_into_log(
             dsn,
             retain=retain if retain != Retention() else None,
-            status=status,
+            progress=status,
             stop=stop,
             **options,
         )

@@ -33,7 +33,7 @@ def apply_all(
     threads: int = 4,
     options: Mapping[Any, Mapping[str, Any]] | None = None,
     previous: AllApplied | None = None,
-    listener: Callable[[TableName, Applied | Exception], None] | None = None,
+    progress: Callable[[TableName, Applied | Exception], None] | None = None,
     **common: Any,
 ) -> AllApplied:
     """Applies the changes of several tables of a log, each to its own target.
@@ -61,7 +61,7 @@ def apply_all(
         options: Options of `apply_changes` for single tables.
         previous: The result of an earlier call. It saves the look at targets without
             new changes in the log. All other targets continue at their own records.
-        listener: The function that one of the threads calls after each table, with its name
+        progress: The function that one of the threads calls after each table, with its name
             and its result or its error. Errors of the function end the call.
         **common: Options of `apply_changes` for all tables.
 
@@ -86,7 +86,7 @@ def apply_all(
     # The threads end first, and use no session then.
     with OwnSessions(spark) as sessions, ThreadPoolExecutor(threads) as pool:
         known = previous.applied if previous is not None else {}
-        _Pass(sessions, contents, known, done, listener, pool).run(given)
+        _Pass(sessions, contents, known, done, progress, pool).run(given)
     return done
 
 
@@ -97,7 +97,7 @@ class _Pass(NamedTuple):
     log: LogContents
     previous: Mapping[TableName, Applied]
     done: AllApplied
-    listener: Callable[[TableName, Applied | Exception], None] | None
+    progress: Callable[[TableName, Applied | Exception], None] | None
     pool: ThreadPoolExecutor
 
     def run(self, given: Mapping[TableName, SparkApplyOptions]) -> None:
@@ -171,7 +171,7 @@ class _Pass(NamedTuple):
             if result is None:
                 return
             self.done.note(table, result)
-            if self.listener is not None:
-                self.listener(table, result)
+            if self.progress is not None:
+                self.progress(table, result)
 
         list(self.pool.map(run, tables))

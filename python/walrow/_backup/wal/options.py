@@ -83,7 +83,7 @@ class WalOptions:
         "`until`, otherwise without end.",
         default=None,
     )
-    status: Value[Callable[[WalStatus], None] | None] = Option(
+    progress: Value[Callable[[WalStatus], None] | None] = Option(
         "Is called about once a second.", default=None
     )
     stop: Value[threading.Event | None] = Option(

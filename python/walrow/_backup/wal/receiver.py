@@ -277,7 +277,7 @@ class WalReceiver:
         due, last_state, last_note = self._reported
         now = time.monotonic()
         news = (state, self._note or "")
-        status = self._options.status
+        status = self._options.progress
         if status is None or (now < due and news == (last_state, last_note)):
             return
         self._reported = (now + _REPORT_SECONDS, *news)
