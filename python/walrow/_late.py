@@ -55,8 +55,7 @@ def late(
                 found = getattr(_import(place), name)
                 setattr(import_module(module), name, found)
                 return found
-        text = f"module {module!r} has no attribute {name!r}"
-        raise AttributeError(text)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return get
 

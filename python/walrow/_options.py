@@ -170,8 +170,7 @@ class Option(Generic[In, Out]):
             return parsed
         least = "up" if self.least is None else f"from {self.least}"
         most = "on" if self.most is None else f"to {self.most}"
-        text = f"{name} is {brief(parsed)}: it must be {least} {most}"
-        raise OptionError(text)
+        raise OptionError(f"{name} is {brief(parsed)}: it must be {least} {most}")
 
 
 #: An option whose values stay as they are given.
@@ -305,8 +304,7 @@ def _choice(texts: tuple[str, ...]) -> Kind:
         if value in texts:
             return value
         allowed = " or ".join(map(repr, texts))
-        text = f"{name} is {brief(value)}: it must be {allowed}"
-        raise OptionError(text)
+        raise OptionError(f"{name} is {brief(value)}: it must be {allowed}")
 
     return Kind("choice", parse, texts)
 
@@ -336,8 +334,7 @@ def listed(value: Any) -> tuple[Any, ...] | None:
 def _tables(value: Any, name: str) -> tuple[Any, ...]:
     tables = (value,) if isinstance(value, str | int) else listed(value)
     if tables is not None and not tables:
-        text = f"{name} is empty: name a table, or leave it out"
-        raise OptionError(text)
+        raise OptionError(f"{name} is empty: name a table, or leave it out")
     if tables is not None and all(map(_is_table, tables)):
         return tables
     wrong = value if tables is None else next(filterfalse(_is_table, tables))
@@ -361,8 +358,7 @@ def _mapping(value: Any, name: str) -> Any:
         raise _wrong(name, words, value)
     if all(isinstance(it, str) for pair in value.items() for it in pair):
         return value
-    text = f"{name} must be {words}"
-    raise OptionError(text)
+    raise OptionError(f"{name} must be {words}")
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
@@ -370,8 +366,7 @@ def _names(value: Any, name: str) -> tuple[str, ...]:
     if names is None or not all(isinstance(it, str) for it in names):
         raise _wrong(name, "a name or a sequence of names", value)
     if not all(names):
-        text = f"{name} has an empty name: leave it out, or name one"
-        raise OptionError(text)
+        raise OptionError(f"{name} has an empty name: leave it out, or name one")
     return names
 
 
@@ -379,11 +374,10 @@ def _catalog(value: Any, name: str) -> Any:
     if isinstance(value, Catalog):
         return value
     if not isinstance(value, str | os.PathLike):
-        text = (
+        raise TypeError(
             f"{name} must be a walrow.Catalog or the path of its file, not "
             f"{type(value).__name__}; to read one from a server, use walrow.postgres.catalog"
         )
-        raise TypeError(text)
     in_file_system(os.fspath(value), name)
     return value
 
@@ -406,8 +400,7 @@ def in_file_system(path: str | bytes, name: str) -> str:
         OptionError: It is empty, or has a character that no path has.
     """
     if not path:
-        text = f"{name} is empty: name a directory or a file"
-        raise OptionError(text)
+        raise OptionError(f"{name} is empty: name a directory or a file")
     found = os.fsdecode(path)
     try:
         is_possible = b"\0" not in os.fsencode(found)
@@ -423,8 +416,7 @@ def _lsn(value: object, name: str) -> Lsn:
     found = at(value, name)
     if isinstance(found, Lsn):
         return found
-    text = f"{name} must be an LSN, such as '16/B374D848'"
-    raise OptionError(text)
+    raise OptionError(f"{name} must be an LSN, such as '16/B374D848'")
 
 
 #: A value that something else checks.

@@ -234,12 +234,9 @@ def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None
         name = field.name
         other = lower.setdefault(name.lower(), name)
         if other != name:
-            text = (
-                f"{table.name}: columns {other} and {name} differ by case only, and are one "
-                "column to Spark"
-            )
             raise SchemaError(
-                text,
+                f"{table.name}: columns {other} and {name} differ by case only, and are one "
+                "column to Spark",
                 table=table.name,
                 column=name,
                 advice="; leave one out with ",

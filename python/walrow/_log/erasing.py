@@ -49,8 +49,7 @@ def erase(
     """Erases columns and rows. See `Log.erase`."""
     columns, wanted = NAMES.parse(columns, "columns"), _keys(keys)
     if not columns and not any(wanted):
-        text = "name a column, or a key with at least one column"
-        raise OptionError(text)
+        raise OptionError("name a column, or a key with at least one column")
     with contextlib.closing(LogEraser(path)) as eraser:
         # All durable changes are published now.
         log = LogDirectory(path)
@@ -63,11 +62,10 @@ def erase(
         known = _names(log, oid)
         for name in [*columns, *(name for key in wanted for name in key)]:
             if name not in known:
-                text = (
+                raise SchemaError(
                     f"the log has no column {name!r} of {table}; its columns are "
                     f"{', '.join(sorted(known))}"
                 )
-                raise SchemaError(text)
         wanted = [key for key in wanted if key]
         _refuse_other_keys(log, oid, wanted)
         rows = _matches(log, oid, wanted)

@@ -35,8 +35,7 @@ class NetRules(NamedTuple):
             value = getattr(self, name)
             if value not in get_args(kind):
                 words = ", ".join(map(repr, get_args(kind)))
-                text = f"{name}={brief(value)} is not one of {words}"
-                raise OptionError(text)
+                raise OptionError(f"{name}={brief(value)} is not one of {words}")
         return allowed(self.allow)
 
 
@@ -165,8 +164,7 @@ def _span(
         )
         raise ApplyError(text, code="older_log", lsn=log_end)
     if last < first:
-        text = f"end is {last}, before start, {first}"
-        raise OptionError(text)
+        raise OptionError(f"end is {last}, before start, {first}")
     return first, last
 
 
@@ -174,11 +172,10 @@ def _lsn(name: str, value: Lsn | int | str) -> Lsn:
     try:
         return Lsn(value)
     except (TypeError, ValueError):
-        text = (
+        raise OptionError(
             f"{name} must be an LSN: a walrow.Lsn, an int, or a text such as "
             '"16/B374D848"'
-        )
-        raise OptionError(text) from None
+        ) from None
 
 
 def _before(

@@ -161,8 +161,7 @@ def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHi
     """
     check_replication(conn, "TIMELINE_HISTORY")
     if not 0 < timeline < 1 << 32:
-        text = "a timeline is a number from 1 to 4294967295"
-        raise OptionError(text)
+        raise OptionError("a timeline is a number from 1 to 4294967295")
     if timeline == 1:
         # The server has no history file for it, and would report that as an error.
         return TimelineHistory("00000001.history", b"", ())
@@ -386,8 +385,7 @@ def alter_slot(
     """
     check_replication(conn, "ALTER_REPLICATION_SLOT")
     if failover is None and two_phase is None:
-        text = "alter_slot changes nothing: pass failover= or two_phase="
-        raise OptionError(text)
+        raise OptionError("alter_slot changes nothing: pass failover= or two_phase=")
     check_slot_name(name)
     command = _core.alter_slot_command(
         major_version(conn), name, failover=failover, two_phase=two_phase

@@ -166,8 +166,7 @@ class PhysicalStream(CopyBoth):
         """
         is_running = self._is_streaming and not self._has_ended
         if is_running or self._is_closed or self.connection.closed:
-            text = "a stream runs already, or is closed"
-            raise OptionError(text)
+            raise OptionError("a stream runs already, or is closed")
         if slot is not None:
             check_slot_name(slot)
         at = Lsn(start)
@@ -261,8 +260,7 @@ class PhysicalStream(CopyBoth):
             OptionError: The stream does not run.
         """
         if not self._is_streaming or self._has_ended:
-            text = "the stream is not started, or has ended"
-            raise OptionError(text)
+            raise OptionError("the stream is not started, or has ended")
         message = _core.hot_standby_feedback(
             now_of_postgres(), xmin, xmin_epoch, catalog_xmin, catalog_xmin_epoch
         )

@@ -49,10 +49,9 @@ def with_options(
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:
             for name in given.keys() - known:
-                text = (
+                raise TypeError(
                     f"{function.__name__}() got an unexpected keyword argument {name!r}"
                 )
-                raise TypeError(text)
             return function(*args, **read_values(given))
 
         # It has the type of the function.
@@ -126,8 +125,7 @@ def _tables(value: Any, name: str) -> Any:
     tables = value if isinstance(value, str) else listed(value)
     if tables is not None:
         return tables
-    text = f"{name} must be a sequence of tables, not {type(value).__name__}"
-    raise TypeError(text)
+    raise TypeError(f"{name} must be a sequence of tables, not {type(value).__name__}")
 
 
 _PARSERS: dict[str, Callable[[Any, str], Any]] = {

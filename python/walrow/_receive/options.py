@@ -137,11 +137,9 @@ class ReceiveOptions(WriterOptions):
         """Refuses options that contradict each other."""
         text = None
         if not self.slot:
-            text = "slot is empty: name the slot"
-            raise OptionError(text)
+            raise OptionError("slot is empty: name the slot")
         if not self.publications:
-            text = "publications is missing: name at least one"
-            raise OptionError(text)
+            raise OptionError("publications is missing: name at least one")
         check_slot_name(self.slot)
         check_publication_names(self.publications)
         if self.create:

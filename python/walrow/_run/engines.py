@@ -147,5 +147,4 @@ def _refuse_gone(session: Any) -> None:
         if java is not None:
             java.java.lang.System.currentTimeMillis()
     except Exception:
-        text = "Spark has ended: its Java process is gone"
-        raise GoneError(text) from None
+        raise GoneError("Spark has ended: its Java process is gone") from None

@@ -83,8 +83,7 @@ def parse(text: str, path: Path, *, is_private: bool) -> Loaded:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         # It has the line, and at most one character of the file.
-        text = f"{path}: it is not TOML: {error}"
-        raise OptionError(text) from None
+        raise OptionError(f"{path}: it is not TOML: {error}") from None
     file = reader.file(found)
     reader.check(file, found, is_private=is_private)
     targets = {

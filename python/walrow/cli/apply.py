@@ -161,8 +161,7 @@ def _storage(items: Sequence[str]) -> dict[str, str]:
     """Splits each NAME=VALUE. A value may be a secret, which no message shows."""
     found = dict(item.partition("=")[::2] for item in items)
     if not all(found) or any("=" not in item for item in items):
-        text = "--storage-option: expected NAME=VALUE"
-        raise click.UsageError(text)
+        raise click.UsageError("--storage-option: expected NAME=VALUE")
     return found
 
 

@@ -326,8 +326,7 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
         at = _equals(item)
         key, equals, value = item[:at], item[at : at + 1], item[at + 1 :]
         if not (key and equals and value):
-            text = f"{option} {item}: expected NAME=VALUE"
-            raise click.UsageError(text)
+            raise click.UsageError(f"{option} {item}: expected NAME=VALUE")
         found[key] = value
     return found
 

@@ -197,11 +197,10 @@ def _resolve_times(files: Sequence[str], options: Options) -> None:
         return
     if isinstance(start, dt.datetime):
         if "-" in files:
-            text = (
+            raise click.UsageError(
                 "--start is a time, which reads a capture twice, and standard input is read once: name "
                 "a file, or pass the LSN"
             )
-            raise click.UsageError(text)
         options["start"] = found = start_in_capture([*files], start, options)
         say_time("--start", start, f", in the capture {found}")
     say_time("--end", end)
@@ -214,11 +213,10 @@ def _choose_tables(options: Options, to: str, form: str) -> None:
         options["table"] = tables[0]
         del options["tables"]
     elif tables and not (options["envelope"] or form == "json" or _is_directory(to)):
-        text = (
+        raise click.UsageError(
             f"{Path(to).name} takes one table, but --table chooses {len(tables)}: write "
             "them with --to DIR/, as JSON lines or with --envelope"
         )
-        raise click.UsageError(text)
 
 
 def prepared(to: str, form: str | None, options: Options | StateOptions) -> str:
@@ -278,12 +276,11 @@ def _one_table(
             name, schema = (batch.schema_name, batch.table_name), found
             writer = files.create(path, form, schema)
         elif (batch.schema_name, batch.table_name) != name:
-            text = (
+            raise click.UsageError(
                 f"the capture has changes of {'.'.join(name)}, {batch.table} and maybe others, but "
                 f"{path.name} takes one table: choose it with --table, or write all with "
                 f"--to DIR/"
             )
-            raise click.UsageError(text)
         elif not found.equals(schema):
             text = (
                 f"{batch.table}: the table's columns change within the capture; write all "
@@ -303,11 +300,10 @@ def _all_tables(path: Path, form: str, batches: Counted, files: Files) -> None:
     # A reader of the whole directory would mix up two runs.
     if held := sorted(file.name for file in path.iterdir() if is_file_name(file.name)):
         more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-        text = (
+        raise click.UsageError(
             f"{path} contains files of an earlier run, {held[0]}{more}: remove them, or "
             "choose another directory"
         )
-        raise click.UsageError(text)
     allow_open_files()
     current: dict[str, tuple[int, pa.Schema, Writer]] = {}
     # batch.table joins names without quotes, so two tables may have the same one.
@@ -452,10 +448,9 @@ def _format_of(to: str, form: str | None) -> str:
     """The format of an output, from the option or the file's extension."""
     if to == "-":
         if form not in {None, "json"}:
-            text = (
+            raise click.UsageError(
                 f"stdout takes only JSON lines; --format {form} needs a file: --to OUT"
             )
-            raise click.UsageError(text)
         return "json"
     if form is not None:
         return form

@@ -44,18 +44,15 @@ def load(
     before, unless it was started with --no-wait.
     """
     if bool(tables) == is_all:
-        text = "name tables, or pass --all"
-        raise click.UsageError(text)
+        raise click.UsageError("name tables, or pass --all")
     if (timeout is not None) + no_wait + cancel > 1:
-        text = "--timeout, --no-wait and --cancel exclude each other"
-        raise click.UsageError(text)
+        raise click.UsageError("--timeout, --no-wait and --cancel exclude each other")
     names = None if is_all else list(tables)
     words = "all tables" if is_all else ", ".join(tables)
     if cancel:
         count = cancel_load(names, log=log)
         if not count:
-            text = f"no load was requested of {words}"
-            raise click.ClickException(text)
+            raise click.ClickException(f"no load was requested of {words}")
         _say(f"cancelled the load of {words}")
         return
     load_tables(names, log=log, wait=not no_wait, timeout=timeout, progress=_say)

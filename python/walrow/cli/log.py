@@ -147,20 +147,18 @@ def retain(
     limits = kept or forget_after is not None
     if end is not None:
         if limits:
-            text = (
+            raise click.UsageError(
                 "--end excludes --retain and --forget-after: use one command for each"
             )
-            raise click.UsageError(text)
         opened = Log(directory)
         removed = opened.prune(resolved(opened._log, "--end", end), force=force)
         click.echo(f"{counted(removed, 'segment')} removed")
         return
     if not limits:
-        text = (
+        raise click.UsageError(
             "nothing to remove: add --retain, such as --retain 7d, --end, or "
             "--forget-after"
         )
-        raise click.UsageError(text)
     retention = log_options.retention(kept, forget_after)
     done = retention.apply(Log(directory)._log, force=force)
     for name in done.forgotten:
@@ -255,7 +253,6 @@ def forget(*, directory: str, name: str) -> None:
     opened = Log(directory)
     if name.startswith(("delta:", "iceberg:")):
         if not forget_target(opened.path, name):
-            text = f"the log has no target of this name: {name}"
-            raise click.ClickException(text)
+            raise click.ClickException(f"the log has no target of this name: {name}")
         return
     opened.forget(name)

@@ -58,8 +58,7 @@ def retention(
     ages = [each for each in kept if isinstance(each, dt.timedelta)]
     sizes = [each for each in kept if not isinstance(each, dt.timedelta)]
     if max(len(ages), len(sizes)) > 1:
-        text = "give one age and one size at most"
-        raise click.UsageError(text)
+        raise click.UsageError("give one age and one size at most")
     return Retention(
         next(iter(ages), None), next(iter(sizes), None), forget_after=forget_after
     )

@@ -56,11 +56,10 @@ class Place:
             text = f'target must be a text, such as "delta:/lake/orders", not {kind}'
             raise TypeError(text)
         if not is_path(target):
-            text = (
+            raise OptionError(
                 f'target {target!r} is not "delta:/path" or the URL of a Delta table: tables in '
                 "catalogs need walrow.spark.apply_changes, or walrow apply --engine spark"
             )
-            raise OptionError(text)
         check_place(target)
         self.target = target
         self.uri = target.partition(":")[2]

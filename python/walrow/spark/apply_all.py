@@ -74,8 +74,7 @@ def apply_all(
     """
     require("pyarrow", "pyspark")
     if threads < 1:
-        text = f"threads={threads} is less than 1"
-        raise OptionError(text)
+        raise OptionError(f"threads={threads} is less than 1")
     place = log.log if isinstance(log, LogContents) else log
     given = {
         table: SparkApplyOptions(spark, place, **each)

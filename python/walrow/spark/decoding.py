@@ -179,16 +179,14 @@ class _Decode:
                 size += len(block)
                 yield from decoder.feed(block)
         except OSError as error:
-            text = f"the capture cannot be read: {reason_of(error)}"
-            raise Error(text) from error
+            raise Error(f"the capture cannot be read: {reason_of(error)}") from error
         except DecodeError as error:
             if error.offset is not None and error.offset < FRAME_HEADER:
                 text = f"{_NO_CAPTURE} ({error})"
                 raise DecodeError(text, offset=error.offset) from None
             raise
         if size == 0:
-            text = f"the value is empty. {_NO_CAPTURE}"
-            raise DecodeError(text, offset=0)
+            raise DecodeError(f"the value is empty. {_NO_CAPTURE}", offset=0)
         if blocks.framing == "wire" and (
             (first := frame_size(head)) is None or first > size
         ):
@@ -233,16 +231,14 @@ def capture_column(columns: pa.Schema, name: str | None) -> str:
         if len(names) == 1:
             return names[0]
         if names:
-            text = (
+            raise SchemaError(
                 f"the DataFrame has several {kind} columns, {', '.join(names)}; choose "
                 "one with column="
             )
-            raise SchemaError(text)
-    text = (
+    raise SchemaError(
         "the DataFrame has neither a binary column with captures nor a string column "
         "with their paths"
     )
-    raise SchemaError(text)
 
 
 def _is_binary(found: pa.DataType) -> bool:

@@ -259,12 +259,11 @@ def open_log(options: SourceOptions) -> Log:
         return Log(path, storage_options=options.storage_options)
     except OSError as error:
         why = "reach it" if is_url(path) else "have its directory under this path"
-        text = (
+        raise LogError(
             f"{without_credentials(path)}: the log cannot be opened: "
             f"{reason_of(error)}; the driver and all executors "
             f"must {why}"
-        )
-        raise LogError(text) from error
+        ) from error
 
 
 def after(lsn: Lsn) -> Lsn:

@@ -71,18 +71,16 @@ class Projection:
     def _check(self, log: Log, end: Lsn) -> None:
         """Refuses a log that differs from the driver's."""
         if log.source != self.source:
-            text = (
+            raise LogError(
                 f"{log.location}: the log has changes of {log.source.words} here, "
                 f"but of {self.source.words} where the query was planned"
             )
-            raise LogError(text)
         if log.end < end:
-            text = (
+            raise LogError(
                 f"{log.location}: the log ends at {log.end} here, but the query was "
                 f"planned up to {end}; the driver and all executors must have the same "
                 "directory under this path"
             )
-            raise LogError(text)
 
 
 def projection(
@@ -100,8 +98,7 @@ def projection(
     """
     schema = arrow_schema(declared)
     if not schema.names:
-        text = "the schema has no columns: choose one at least"
-        raise SchemaError(text)
+        raise SchemaError("the schema has no columns: choose one at least")
     for field in schema:
         if field.name not in own.names:
             shown = ", ".join(own.names)

@@ -90,11 +90,10 @@ def check_options(
         text = "choose a table with table=, or use envelope=True for all tables"
         raise OptionError(text)
     if options.get("tables") is not None and not options.get("envelope"):
-        text = (
+        raise OptionError(
             "in Spark, the rows of one function have one schema: choose one table with "
             "table=, or use envelope=True with tables="
         )
-        raise OptionError(text)
     chosen: Any = options.get("tables") or ()
     if any(is_fixed(each, envelope=False) for each in chosen):
         text = 'in Spark, read a side table by itself: table="walrow.transactions"'

@@ -75,14 +75,12 @@ class SourceOptions:
                 raise OptionError(_ONE_PATH)
             if plain not in _OPTIONS:
                 known = ", ".join(sorted(each for each, _ in _OPTIONS.values()))
-                reason = (
+                raise OptionError(
                     f"{name} is not an option of the data source walrow, only {known}"
                 )
-                raise OptionError(reason)
             option, parse = _OPTIONS[plain]
             if option in found:
-                reason = f"{option} is given twice"
-                raise OptionError(reason)
+                raise OptionError(f"{option} is given twice")
             found[option] = parse(option, text)
         if "path" not in found:
             raise OptionError(_ONE_PATH)
@@ -134,17 +132,15 @@ def _plain(name: str) -> str:
 
 def _path(_option: str, text: str) -> str:
     if is_conninfo(text, or_url=True):
-        reason = "path is a connection string: give the directory of a log"
-        raise OptionError(reason)
+        raise OptionError("path is a connection string: give the directory of a log")
     path = local(text)
     if is_url(path):
         return path
     if match := _HADOOP.match(path):
-        reason = (
+        raise OptionError(
             f"path begins with {match[0]}, which only Spark knows: give the path under "
             "which the volume is mounted, or a URL that fsspec opens"
         )
-        raise OptionError(reason)
     # Workers have another working directory.
     return os.path.abspath(path)  # noqa: PTH100 - pathlib keeps `..`
 
@@ -182,16 +178,14 @@ def _names(option: str, text: str) -> list[str]:
         return [name.strip() for name in text.split(",") if name.strip()]
     found = _json(option, text, list)
     if not all(isinstance(name, str) for name in found):
-        reason = f"{option} must be a list of names, in JSON or with commas"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be a list of names, in JSON or with commas")
     return list(found)
 
 
 def _mapping(option: str, text: str) -> dict[str, str]:
     found = _json(option, text, dict)
     if not all(isinstance(value, str) for value in found.values()):
-        reason = f"{option} must be a JSON object whose values are texts"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be a JSON object whose values are texts")
     return dict(found)
 
 
@@ -210,15 +204,13 @@ def _json(option: str, text: str, kind: type) -> Any:
         found = None
     if not isinstance(found, kind):
         name = "object" if kind is dict else "list"
-        reason = f"{option} must be a JSON {name}"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be a JSON {name}")
     return found
 
 
 def _flag(option: str, text: str) -> bool:
     if text.lower() not in {"true", "false"}:
-        reason = f"{option} must be true or false"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be true or false")
     return text.lower() == "true"
 
 
@@ -228,8 +220,7 @@ def _number(option: str, text: str) -> int:
     number = int(text) if text.isdecimal() and text.isascii() else size(text, option)
     if number > 0:
         return number
-    reason = f"{option} must be a positive number, such as 1000000, or 32m"
-    raise OptionError(reason)
+    raise OptionError(f"{option} must be a positive number, such as 1000000, or 32m")
 
 
 def _point(option: str, text: str) -> Lsn | dt.datetime:

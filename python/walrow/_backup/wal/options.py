@@ -95,5 +95,4 @@ class WalOptions:
     def __post_init__(self) -> None:
         """Refuses options that contradict each other."""
         if self.create_slot and self.slot is None:
-            text = "create_slot needs the name of a slot: pass slot="
-            raise OptionError(text)
+            raise OptionError("create_slot needs the name of a slot: pass slot=")

@@ -230,8 +230,7 @@ class WalReceiver:
             if isinstance(event, TimelineEnd):
                 return event
             if event is None:
-                text = "the server has ended the stream"
-                raise ConnectionLostError(text)
+                raise ConnectionLostError("the server has ended the stream")
             if event.data:
                 landing.put(event.data)
             else:

@@ -72,10 +72,9 @@ class DeltaTarget(Target):
         except Exception as error:
             text = condition_of(error)
             if re.search(_UNKNOWN, text):
-                text = (
+                raise OptionError(
                     f"{self.name}: the session lacks Delta: start it with {_SETTINGS}"
-                )
-                raise OptionError(text) from None
+                ) from None
             if re.search(_MISSING, text) and not self._has_files():
                 return None
             if re.search(_OTHER, text):

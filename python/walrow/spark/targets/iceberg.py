@@ -98,11 +98,10 @@ class IcebergTarget(Target):
         except Exception as error:
             if "PARSE_SYNTAX_ERROR" not in condition_of(error):
                 return
-            text = (
+            raise OptionError(
                 f"{self.name}: the session lacks Iceberg's SQL extensions: start it with "
                 f"spark.sql.extensions={EXTENSIONS}"
-            )
-            raise OptionError(text) from None
+            ) from None
 
     def create(
         self,

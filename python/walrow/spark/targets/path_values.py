@@ -33,12 +33,9 @@ def path_texts(
     for field in found:
         reason = reasons.get(type(field.dataType))
         if reason is not None:
-            text = (
-                f"{table}: {target} cannot be partitioned by column {field.name}: Delta "
-                f"writes such values as text, and {reason}"
-            )
             raise SchemaError(
-                text,
+                f"{table}: {target} cannot be partitioned by column {field.name}: Delta "
+                f"writes such values as text, and {reason}",
                 table=table,
                 column=field.name,
                 advice="; use a new target with ",

@@ -228,11 +228,10 @@ def name_parts(name: str) -> tuple[str, ...]:
         OptionError: It is no name.
     """
     if re.fullmatch(rf"{_PART}(?:\.{_PART})*", name) is None:
-        text = (
+        raise OptionError(
             f"{name!r} is not the name of a table: join its parts with dots, and put "
             "those that have dots or backticks into backticks"
         )
-        raise OptionError(text)
     found = re.findall(_PART, name)
     return tuple(
         part[1:-1].replace("``", "`") if part.startswith("`") else part
