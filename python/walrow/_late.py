@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class _Package:
-    """A package that is imported when the first of its names is used."""
+    """A package that is imported when one of its names is used."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -17,9 +17,7 @@ class _Package:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(import_module(self._name), name)
-        setattr(self, name, found)
-        return found
+        return getattr(import_module(self._name), name)
 
 
 if TYPE_CHECKING:

@@ -46,7 +46,6 @@ class Quiet(Exception):  # noqa: N818 - it is no error
     """The log has no change of the table, and the target needs none: `done` is the result."""
 
     def __init__(self, done: Applied) -> None:
-        """Stores it."""
         super().__init__()
         self.done = done
 

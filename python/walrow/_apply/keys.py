@@ -122,7 +122,6 @@ class KeyParts:
     """Rows, divided by the hashes of their keys: in memory, or if there are several parts, in files."""
 
     def __init__(self, count: int, keys: Sequence[str], schema: pa.Schema) -> None:
-        """Has no rows yet."""
         self.count, self._keys, self._schema = count, keys, schema
         self._memory: list[pa.RecordBatch] = []
         self._files: list[Any] = []

@@ -148,7 +148,6 @@ class _Rows:
     def __init__(
         self, applied: AppliedTable, columns: Sequence[str], rows: pa.Table
     ) -> None:
-        """Finds the place of each key."""
         self._keys, self._columns, self._rows = applied.keys, columns, rows
         self._places = places_of(rows, applied)
         self._found = bytearray(len(rows))

@@ -86,7 +86,6 @@ class LogContents:
     """
 
     def __init__(self, log: Log, *, is_by_hand: bool = False) -> None:
-        """Reads it."""
         self.log = log
         self.is_by_hand = is_by_hand
         self.removed = log._log.removed()

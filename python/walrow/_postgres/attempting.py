@@ -21,7 +21,6 @@ class Attempts:
     """The attempts, which end if the owner of the connection has ended."""
 
     def __init__(self, owner: OpenConnections | None) -> None:
-        """Begins without an attempt."""
         self._owner = owner
         self._hosts: list[str] = []
         self._causes: list[Cause] = []

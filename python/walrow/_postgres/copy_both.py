@@ -67,11 +67,9 @@ class CopyBoth(ABC):
         self._is_socket_empty = False
 
     def __enter__(self) -> Self:
-        """Returns the stream."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Closes the stream."""
         self.close()
 
     @property

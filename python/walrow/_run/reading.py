@@ -101,7 +101,6 @@ class _Reader:
     """Turns what tomllib returns into the classes of `config`."""
 
     def __init__(self, name: str, text: str) -> None:
-        """Finds the lines."""
         self._name = name
         self.places = places(text)
 

@@ -146,11 +146,9 @@ class _Progress:
     """Says now and then how many rows were read."""
 
     def __init__(self) -> None:
-        """Waits for some seconds first."""
         self._last = time.monotonic()
 
     def __call__(self, rows: int) -> None:
-        """Is called with all rows so far."""
         now = time.monotonic()
         if now - self._last >= _PAUSE:
             self._last = now

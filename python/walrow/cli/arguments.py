@@ -45,17 +45,14 @@ class ByName(Mapping[str, click.Command]):
         self._names = names
 
     def __getitem__(self, name: str) -> click.Command:
-        """The command."""
         if name not in self._names:
             raise KeyError(name)
         return _command(name, name)
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return iter(self._names)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._names)
 
 
@@ -70,7 +67,6 @@ class OrByFile(click.Command):
     """A command that takes either its options or `--config FILE`."""
 
     def __init__(self, *given: Any, by_file: str, **options: Any) -> None:
-        """Adds the option to the help."""
         super().__init__(*given, **options)
         self._by_file = by_file
         text = "Do so as the file of walrow run says. Only --json and -q are for both."

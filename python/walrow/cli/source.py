@@ -150,7 +150,6 @@ class Blocks(Chunks):
     size = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Reads the blocks."""
         for block in super().__iter__():
             self.size += len(block)
             yield block

@@ -72,7 +72,6 @@ class Call(calls.Call):
     engine = "delta"
 
     def __init__(self, log: LogContents, options: DeltaApplyOptions) -> None:
-        """Takes the options, which are checked."""
         super().__init__(log, options)
         self.place = Place(options.target, options.storage_options)
         self.progress = options.progress

@@ -48,7 +48,6 @@ class Call(calls.Call):
     engine = "spark"
 
     def __init__(self, log: LogContents, options: SparkApplyOptions) -> None:
-        """Takes the options, which are checked."""
         super().__init__(log, options, unit_size=options.unit_size)
         self.caller = options.spark
         self.layout = (options.partition_by, options.cluster_by)

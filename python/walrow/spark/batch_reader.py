@@ -47,7 +47,6 @@ class LogBatchReader(DataSourceReader):  # type: ignore[misc]
     """Reads the changes between two points of a log."""
 
     def __init__(self, projection: Projection, plan: LogPlan) -> None:
-        """Finds the points and the partitions."""
         options = projection.options
         self._projection = projection
         end, start = plan.log.end, plan.log.start

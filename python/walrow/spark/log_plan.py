@@ -61,7 +61,6 @@ class LogPlan:
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        """Opens the log."""
         self._options = options
         self._chosen: list[Any] | None = self._part()["tables"]
         self.log = open_log(options)
