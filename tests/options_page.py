@@ -65,7 +65,9 @@ def table(name: str) -> str:
 def _row(option: Option[Any, Any]) -> str:
     default = "" if option.is_required else f"`{option.default!r}`"
     text = f"{option.text} {option.more}".rstrip()
-    cells = [f"`{option.name}`", f"`{option.kind.name}`", default, text]
+    choices = ", ".join(map(repr, option.kind.choices))
+    kind = f"Literal[{choices}]" if choices else option.written.removesuffix(" | None")
+    cells = [f"`{option.name}`", f"`{kind}`", default, text]
     return "| " + " | ".join(it.replace("|", "\\|") for it in cells) + " |"
 
 

@@ -40,12 +40,11 @@ def size(value: int | str, option: str) -> int:
         found = None
     if found is not None and 0 <= found <= _MOST_BYTES:
         return found
-    text = (
+    raise OptionError(
         f"{option} must be a size: a number of bytes, or a text such as '64MiB' or '50GB'"
         if found is None
         else f"{option} is {brief(found)}: it must be from 0 to {_MOST_BYTES} bytes"
     )
-    raise OptionError(text)
 
 
 def duration(value: object, option: str) -> float:
@@ -81,12 +80,11 @@ def duration(value: object, option: str) -> float:
     if seconds >= 0:
         return seconds
     is_number = isinstance(value, int | float | dt.timedelta)
-    text = (
+    raise OptionError(
         f"{option} is {brief(value)}: it must be from 0 seconds on"
         if is_number and not isinstance(value, bool)
         else f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
     )
-    raise OptionError(text)
 
 
 def at(value: object, option: str) -> Lsn | dt.datetime:
@@ -114,11 +112,10 @@ def at(value: object, option: str) -> Lsn | dt.datetime:
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
             return value
-        text = (
+        raise OptionError(
             f"{option}: the datetime needs a time zone: datetime.now(UTC), or "
             ".replace(tzinfo=UTC)"
         )
-        raise OptionError(text)
     text = (
         f'{option} must be an LSN, such as "16/B374D848", or a time: a datetime with a time zone, '
         'a text such as "2026-01-31T12:00:00Z", "-1h", "1h ago" or "today"'
@@ -129,14 +126,12 @@ def at(value: object, option: str) -> Lsn | dt.datetime:
         if isinstance(value, SupportsIndex) and not isinstance(value, bool):
             return Lsn(operator.index(value))
     except ValueError as error:
-        text = f"{option}: {error}"
-        raise OptionError(text) from None
+        raise OptionError(f"{option}: {error}") from None
     try:
         # A driver may have its own class of LSNs, which prints like PostgreSQL.
         return Lsn(str(value))
     except ValueError:
-        text = f"{text}, not {type(value).__name__}"
-        raise TypeError(text) from None
+        raise TypeError(f"{text}, not {type(value).__name__}") from None
 
 
 def _read(text: str) -> object:

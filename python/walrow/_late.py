@@ -5,7 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+
+class _Package:
+    """A package that is imported when one of its names is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module(self._name), name)
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyspark import sql
+    from pyspark.sql import functions as f
+    from pyspark.sql import types
+else:
+    pa, pc = _Package("pyarrow"), _Package("pyarrow.compute")
+    sql, f = _Package("pyspark.sql"), _Package("pyspark.sql.functions")
+    types = _Package("pyspark.sql.types")
+
+__all__ = ["f", "pa", "pc", "sql", "types"]
 
 
 def late(
@@ -27,8 +53,7 @@ def late(
                 found = getattr(_import(place), name)
                 setattr(import_module(module), name, found)
                 return found
-        text = f"module {module!r} has no attribute {name!r}"
-        raise AttributeError(text)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return get
 

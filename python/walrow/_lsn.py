@@ -37,12 +37,10 @@ class Lsn(int):
         if isinstance(value, str):
             value = _parsed(value)
         elif isinstance(value, bool) or not hasattr(value, "__index__"):
-            text = f"an LSN is an int or a text, not {type(value).__name__}"
-            raise TypeError(text)
+            raise TypeError(f"an LSN is an int or a text, not {type(value).__name__}")
         lsn = super().__new__(cls, value)
         if not 0 <= lsn < 1 << 64:
-            text = "an LSN is a number from 0 to 2**64 - 1"
-            raise ValueError(text)
+            raise ValueError("an LSN is a number from 0 to 2**64 - 1")
         return lsn
 
     def __str__(self) -> str:

@@ -3,13 +3,9 @@
 >>> from walrow.typing import Duration
 >>> @options
 ... class CopyOptions:
-...     source: Option[str, str] = Option("The file.", TEXT)
-...     jobs: Option[int, int] = Option(
-...         "The number of threads.", NUMBER, default=4, least=1
-...     )
-...     pause: Option[Duration, float] = Option(
-...         "The time between two rows.", DURATION, default="1s"
-...     )
+...     source: Value[str] = Option("The file.")
+...     jobs: Value[int] = Option("The number of threads.", default=4, least=1)
+...     pause: Option[Duration, float] = Option("The time between rows.", default="1s")
 >>> @takes(CopyOptions)
 ... def copy(options: CopyOptions) -> float:
 ...     return options.jobs * options.pause
@@ -30,12 +26,14 @@ Another list has the same option by its name:
 >>> RestoreOptions.threads.text, RestoreOptions().threads
 ('The number of threads.', 4)
 
-The signature of a function, its checks and its docstring come from this list, as do the options of the
-command line (`walrow.cli.arguments`) and the tables in the docs.
+Its type decides how it is checked: `kind_of` finds the kind. The signature of a function, its checks and
+its docstring come from this list, as do the options of the command line (`walrow.cli.arguments`), the keys
+of a file (`walrow._run.config`) and the tables in the docs. Spark's options have the same kinds.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
 import functools
@@ -48,15 +46,17 @@ from pathlib import Path
 from typing import (
     Any,
     Generic,
-    NamedTuple,
     ParamSpec,
+    TypeAlias,
     TypeVar,
     dataclass_transform,
     get_args,
     overload,
 )
 
+from walrow import typing as types
 from walrow._amounts import at, duration, size
+from walrow._core import Catalog
 from walrow._lsn import Lsn
 from walrow._secrets import brief, is_conninfo
 from walrow.errors import OptionError
@@ -69,20 +69,23 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Kind(NamedTuple):
-    """The values that an option takes.
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """The values that an option takes. Kinds of one name differ only in how they are checked.
 
     Attributes:
-        name: The type, as a signature shows it.
+        name: Its name.
         parse: Reads a value. It gets the name of the option for its error.
         choices: The values, if there are only some.
         metavar: The name of a value in help texts. Default: the name that click takes.
     """
 
     name: str
-    parse: Callable[[Any, str], Any] = lambda value, _: value
+    parse: Callable[[Any, str], Any] = dataclasses.field(
+        default=lambda value, _: value, compare=False
+    )
     choices: tuple[Any, ...] = ()
-    metavar: str | None = None
+    metavar: str | None = dataclasses.field(default=None, compare=False)
 
 
 class Option(Generic[In, Out]):
@@ -91,18 +94,21 @@ class Option(Generic[In, Out]):
     Attributes:
         name: Its name.
         text: Its meaning, in sentences. Names of options have backticks.
-        kind: The values that it takes.
+        written: The type of a value, as its annotation has it.
+        kind: How a value is checked. Default: as `kind_of` says for its type.
         default: Its default, as it is written. `dataclasses.MISSING` if it is required.
         more: Sentences that the command line does not show.
         least: The least value, and the most.
     """
 
     name: str
+    kind: Kind
+    written: str
 
     def __init__(
         self,
         text: str,
-        kind: Kind,
+        kind: Kind | None = None,
         *,
         default: Any = dataclasses.MISSING,
         more: str = "",
@@ -110,9 +116,19 @@ class Option(Generic[In, Out]):
         most: Any = None,
     ) -> None:
         self.text, self.more = text, more
-        self.kind = kind
+        if kind is not None:
+            self.kind = kind
         self.default = default
         self.least, self.most = least, most
+
+    @classmethod
+    def of(
+        cls, name: str, written: str, default: Any = None, text: str = ""
+    ) -> Option[In, Out]:
+        """An option that is no field of a list."""
+        option = cls(text, kind_of(written), default=default)
+        option.name, option.written = name, written
+        return option
 
     @overload
     def __get__(self, instance: None, owner: type) -> Option[In, Out]: ...
@@ -126,10 +142,10 @@ class Option(Generic[In, Out]):
     def __set__(self, instance: object, value: In) -> None:
         instance.__dict__[self.name] = self.parse(value)
 
-    def but(self, text: str = "", *, kind: Kind | None = None) -> Option[In, Out]:
-        """The same option for another list."""
+    def but(self, text: str) -> Option[In, Out]:
+        """The same option for another list, with another sentence."""
         other = copy.copy(self)
-        other.text, other.kind = text or self.text, kind or self.kind
+        other.text = text
         return other
 
     @property
@@ -154,13 +170,11 @@ class Option(Generic[In, Out]):
             return parsed
         least = "up" if self.least is None else f"from {self.least}"
         most = "on" if self.most is None else f"to {self.most}"
-        text = f"{name} is {brief(parsed)}: it must be {least} {most}"
-        raise OptionError(text)
+        raise OptionError(f"{name} is {brief(parsed)}: it must be {least} {most}")
 
-    @property
-    def written(self) -> str:
-        """The type, as a signature shows it."""
-        return f"{self.kind.name} | None" if self.default is None else self.kind.name
+
+#: An option whose values stay as they are given.
+Value: TypeAlias = Option[T, T]
 
 
 # Frozen, but mypy takes inherited fields of a frozen class for values as they are passed.
@@ -181,12 +195,39 @@ def options(cls: type[T]) -> type[T]:
     }
     for name, each in own.items():
         each.name = name
+        if name in cls.__annotations__:
+            each.written = _given(cls.__annotations__[name])
+            if "kind" not in vars(each):
+                each.kind = kind_of(each.written)
         cls.__annotations__.setdefault(name, Option)
         setattr(cls, name, dataclasses.field(default=each.default))
     made = dataclasses.dataclass(frozen=True, repr=False)(cls)
     for name, each in own.items():
         setattr(made, name, each)
     return made
+
+
+def _given(annotation: str) -> str:
+    """The type of the values that are given: `T` of `Value[T]` and of `Option[T, R]`."""
+    found: Any = ast.parse(annotation, mode="eval").body
+    given = found.slice.elts[0] if isinstance(found.slice, ast.Tuple) else found.slice
+    return ast.unparse(given)
+
+
+def kind_of(written: str) -> Kind:
+    """The kind of the values of a type, as an annotation writes it.
+
+    >>> kind_of("Duration | None") is DURATION, kind_of("Literal['a', 'b']").choices
+    (True, ('a', 'b'))
+    >>> kind_of("Deletes").choices
+    ('apply', 'soft', 'ignore')
+    """
+    known = written.removesuffix(" | None")
+    if known.startswith("Literal"):
+        return _choice(tuple(ast.literal_eval(known.removeprefix("Literal"))))
+    if known.startswith("Callable"):
+        return _CALLED
+    return _KINDS.get(known) or _choice(get_args(getattr(types, known)))
 
 
 def declared(cls: Any) -> dict[str, Option[Any, Any]]:
@@ -258,18 +299,14 @@ def described(text: str, cls: Any) -> str:
     )
 
 
-def choice(words: Any) -> Kind:
-    """The kind of a `Literal`."""
-    texts = get_args(words)
-
+def _choice(texts: tuple[str, ...]) -> Kind:
     def parse(value: object, name: str) -> object:
         if value in texts:
             return value
         allowed = " or ".join(map(repr, texts))
-        text = f"{name} is {brief(value)}: it must be {allowed}"
-        raise OptionError(text)
+        raise OptionError(f"{name} is {brief(value)}: it must be {allowed}")
 
-    return Kind(f"Literal[{', '.join(map(repr, texts))}]", parse, texts)
+    return Kind("choice", parse, texts)
 
 
 def of_kind(kind: str, is_one: Callable[[Any], bool], words: str) -> Kind:
@@ -287,11 +324,6 @@ def _wrong(name: str, words: str, value: object) -> OptionError:
     return OptionError(f"{name} must be {words}, not {type(value).__name__}")
 
 
-def called(kind: str) -> Kind:
-    """Functions, as a signature shows them."""
-    return of_kind(kind, callable, "a function")
-
-
 def listed(value: Any) -> tuple[Any, ...] | None:
     """The items of a list. None for a text, bytes or a mapping, which are no lists."""
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
@@ -302,8 +334,7 @@ def listed(value: Any) -> tuple[Any, ...] | None:
 def _tables(value: Any, name: str) -> tuple[Any, ...]:
     tables = (value,) if isinstance(value, str | int) else listed(value)
     if tables is not None and not tables:
-        text = f"{name} is empty: name a table, or leave it out"
-        raise OptionError(text)
+        raise OptionError(f"{name} is empty: name a table, or leave it out")
     if tables is not None and all(map(_is_table, tables)):
         return tables
     wrong = value if tables is None else next(filterfalse(_is_table, tables))
@@ -327,8 +358,7 @@ def _mapping(value: Any, name: str) -> Any:
         raise _wrong(name, words, value)
     if all(isinstance(it, str) for pair in value.items() for it in pair):
         return value
-    text = f"{name} must be {words}"
-    raise OptionError(text)
+    raise OptionError(f"{name} must be {words}")
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
@@ -336,9 +366,20 @@ def _names(value: Any, name: str) -> tuple[str, ...]:
     if names is None or not all(isinstance(it, str) for it in names):
         raise _wrong(name, "a name or a sequence of names", value)
     if not all(names):
-        text = f"{name} has an empty name: leave it out, or name one"
-        raise OptionError(text)
+        raise OptionError(f"{name} has an empty name: leave it out, or name one")
     return names
+
+
+def _catalog(value: Any, name: str) -> Any:
+    if isinstance(value, Catalog):
+        return value
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(
+            f"{name} must be a walrow.Catalog or the path of its file, not "
+            f"{type(value).__name__}; to read one from a server, use walrow.postgres.catalog"
+        )
+    in_file_system(os.fspath(value), name)
+    return value
 
 
 def _path(value: Any, name: str) -> Path:
@@ -359,8 +400,7 @@ def in_file_system(path: str | bytes, name: str) -> str:
         OptionError: It is empty, or has a character that no path has.
     """
     if not path:
-        text = f"{name} is empty: name a directory or a file"
-        raise OptionError(text)
+        raise OptionError(f"{name} is empty: name a directory or a file")
     found = os.fsdecode(path)
     try:
         is_possible = b"\0" not in os.fsencode(found)
@@ -376,27 +416,49 @@ def _lsn(value: object, name: str) -> Lsn:
     found = at(value, name)
     if isinstance(found, Lsn):
         return found
-    text = f"{name} must be an LSN, such as '16/B374D848'"
-    raise OptionError(text)
+    raise OptionError(f"{name} must be an LSN, such as '16/B374D848'")
 
 
-FLAG = of_kind("bool", lambda it: isinstance(it, bool), "True or False")
+#: A value that something else checks.
+ANY = Kind("any")
+FLAG = of_kind("flag", lambda it: isinstance(it, bool), "True or False")
 NUMBER = of_kind(
-    "int", lambda it: isinstance(it, int) and not isinstance(it, bool), "a number"
+    "number", lambda it: isinstance(it, int) and not isinstance(it, bool), "a number"
 )
-TEXT = of_kind("str", lambda it: isinstance(it, str), "a text")
+TEXT = of_kind("text", lambda it: isinstance(it, str), "a text")
 #: One name or several.
-NAMES = Kind("str | Sequence[str]", _names, metavar="NAME")
-COLUMNS = NAMES._replace(metavar="COLUMN")
-#: A table, as in `walrow.read`.
-TABLE = Kind("TableName")
-#: One table or several, as in `walrow.read`.
-TABLES = Kind("Sequence[TableName]", _tables, metavar="TABLE")
-MAPPING = Kind("Mapping[str, str]", _mapping)
+NAMES = Kind("names", _names, metavar="NAME")
+#: A table, and one or several, as in `walrow.read`.
+TABLE, TABLES = Kind("table"), Kind("tables", _tables, metavar="TABLE")
+MAPPING = Kind("mapping", _mapping, metavar="NAME=VALUE")
+#: Arrow types and policies by name, as in `walrow.read`, which checks them.
+ARROW_TYPES = Kind("types", metavar="COLUMN=TYPE")
+POLICIES = Kind("policies", metavar="[COLUMN=]POLICY")
 #: A directory or a file.
-FOLDER = Kind("str | PathLike[str]", _path)
-SIZE = Kind("Size", size)
-DURATION = Kind("Duration", duration)
-LSN = Kind("Lsn | int | str", _lsn)
+FOLDER = Kind("folder", _path)
+#: A `Catalog`, or the path of its file.
+CATALOG = Kind("catalog", _catalog)
+SIZE, DURATION = Kind("size", size), Kind("duration", duration)
+LSN = Kind("lsn", _lsn)
 #: An LSN or a time.
-AT = Kind("At", at, metavar="LSN|TIME")
+AT = Kind("at", at, metavar="LSN|TIME")
+_CALLED = of_kind("function", callable, "a function")
+_KINDS = {
+    "bool": FLAG,
+    "int": NUMBER,
+    "str": TEXT,
+    "str | Sequence[str]": NAMES,
+    "Sequence[str]": NAMES,
+    "ArrowSchemaExportable": ANY,
+    "TableName": TABLE,
+    "Sequence[TableName]": TABLES,
+    "Mapping[str, str]": MAPPING,
+    "Mapping[str, ArrowSchemaExportable | str]": ARROW_TYPES,
+    "Policy | Mapping[str, Policy]": POLICIES,
+    "Catalog | str | os.PathLike[str]": CATALOG,
+    "str | os.PathLike[str]": FOLDER,
+    "Size": SIZE,
+    "Duration": DURATION,
+    "Lsn | int | str": LSN,
+    "At": AT,
+}

@@ -30,7 +30,6 @@ class Waiter:
     """
 
     def __init__(self) -> None:
-        """Watches nothing yet."""
         self._selector = selectors.DefaultSelector()
         # Not a pipe: on Windows, only sockets can be waited for.
         self._mouth, self._ear = socket.socketpair()

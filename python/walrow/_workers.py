@@ -25,7 +25,6 @@ class Crew:
     """The workers of somebody who ends only after them."""
 
     def __init__(self) -> None:
-        """Has none."""
         self._threads: set[threading.Thread] = set()
         self._crew_lock = threading.Lock()
 

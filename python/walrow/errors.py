@@ -23,15 +23,12 @@ No exception contains a user's data. If other options avoid the error, `remedies
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
+from typing import Any, NamedTuple, dataclass_transform
 
 from walrow._late import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from walrow._lsn import Lsn
+from walrow._lsn import Lsn
 
 __all__ = [
     "ApplyError",

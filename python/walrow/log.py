@@ -177,8 +177,7 @@ class Log(OpenedLog):
         if is_url(self._location):
             self._store = LogStore(self._location, storage_options or {})
         elif storage_options is not None:
-            text = "storage_options are those of a URL: a path has none"
-            raise OptionError(text)
+            raise OptionError("storage_options are those of a URL: a path has none")
         self._log = self._opened()
 
     def _opened(self) -> LogDirectory:
@@ -766,8 +765,7 @@ class Log(OpenedLog):
     def _dict(self, place: int) -> dict[str, Any]:
         found = self._log.segment(place)
         if found is None:
-            text = f"no segment {place}"
-            raise IndexError(text)
+            raise IndexError(f"no segment {place}")
         return found
 
 

@@ -59,7 +59,7 @@ def test_each_table_has_its_own_result(tmp_path: Path, looks: list[str]) -> None
         log.path,
         targets,
         options={"sales.t4": {"deletes": "soft"}},
-        listener=lambda table, result: said.append((table, type(result).__name__)),
+        progress=lambda table, result: said.append((table, type(result).__name__)),
     )
     assert set(first.applied) == {"sales.t1", "sales.t4"}
     assert first.failed["sales.t2"].code == "no_token"  # type: ignore[attr-defined]
@@ -154,7 +154,7 @@ def test_an_interruption_ends_all(tmp_path: Path) -> None:
 
     targets = targets_of(tmp_path, 1, 2)
     with pytest.raises(KeyboardInterrupt):
-        walrow.delta.apply_all(log.path, targets, listener=stop)
+        walrow.delta.apply_all(log.path, targets, progress=stop)
     assert not (tmp_path / "t2").exists()
     assert len(walrow.delta.apply_all(log.path, targets).applied) == 2
 

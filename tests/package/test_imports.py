@@ -230,7 +230,7 @@ def test_each_result_of_a_public_function_has_a_public_name() -> None:
     # Functions of the caller get some, too.
     for options in (ReceiveOptions, SealOptions):
         for option in declared(options).values():
-            for name in names_in(option.kind.name):
+            for name in names_in(option.written):
                 found |= dict.fromkeys(meant(name, options.__module__), option.name)
     missing = {
         it.__qualname__: by

@@ -31,8 +31,8 @@ DSN = "postgresql://me:hidden@host/shop"
 #: Options that the command line spells in another way, or that are no text.
 OTHERS = {
     "backup base": {"conninfo", "progress"},
-    "backup wal": {"conninfo", "status", "stop"},
-    "receive": {"conninfo", "retain", "status", "stop"},
+    "backup wal": {"conninfo", "progress", "stop"},
+    "receive": {"conninfo", "progress", "retain", "stop"},
     "seal": {"source", "progress"},
     "apply": {"spark", "log", "unit_size", "storage_options", "progress"},
 }

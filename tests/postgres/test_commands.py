@@ -345,7 +345,7 @@ def test_an_interrupted_creation_leaves_no_slot(
         raise KeyboardInterrupt
 
     with writing(server), pytest.raises(KeyboardInterrupt):
-        postgres.create_slot(conn, name, waiting=interrupt)
+        postgres.create_slot(conn, name, progress=interrupt)
     if conn is not sql:
         assert slots(sql, name) == []
     # The connection can be used.
@@ -366,5 +366,5 @@ def test_a_creation_that_was_faster_than_the_interrupt_is_undone(
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            postgres.create_slot(replication, name, waiting=interrupt)
+            postgres.create_slot(replication, name, progress=interrupt)
     assert slots(sql, name) == []

@@ -993,7 +993,7 @@ def check_standby(conn: Connection, major: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        postgres.create_slot(conn, "never", waiting=interrupt)
+        postgres.create_slot(conn, "never", progress=interrupt)
 
 
 def test_command_line_prints_findings(database: Database) -> None:

@@ -174,7 +174,7 @@ def waiting_of(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        postgres.create_slot(conn, name, waiting=report)
+        postgres.create_slot(conn, name, progress=report)
     assert found(reports[-1])
     return reports[-1]
 

@@ -268,7 +268,9 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> Non
 
     def receive() -> str:
         notes.clear()
-        filled.receive(until="now", status=lambda state: notes.append(state.note or ""))
+        filled.receive(
+            until="now", progress=lambda state: notes.append(state.note or "")
+        )
         return "; ".join(notes)
 
     filled.execute("ALTER TABLE item RENAME label TO remark")

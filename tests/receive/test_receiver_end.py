@@ -193,7 +193,7 @@ def test_a_server_with_other_positions_in_sql(
                     publications="p",
                     create=True,
                     until="now",
-                    status=seen.append,
+                    progress=seen.append,
                 )
                 return [it.note or "" for it in seen if "other LSNs" in (it.note or "")]
 

@@ -285,7 +285,7 @@ def test_a_server_that_was_not_set_back(server: EmbeddedServer, tmp_path: Path) 
     insert(server, "in q", "other")
     notes: list[Status] = []
     log = logs["options"]
-    rows = receive(server, log, publications="q", status=notes.append).rows
+    rows = receive(server, log, publications="q", progress=notes.append).rows
     assert rows == 1
     insert(server, "in q, too", "other")
     assert receive(server, log, publications="q").rows == 1
@@ -381,6 +381,6 @@ def test_a_receiver_whose_server_is_set_back_while_it_waits(
             pass_by(server, str(end))
 
     with pytest.raises(ReplicationError, match="or is another one"):
-        receive(server, log, until=None, status=status)
+        receive(server, log, until=None, progress=status)
     assert is_set_back
     assert read_stopped(log) is not None

@@ -276,7 +276,7 @@ def test_empty_log_lacks_what_came_before(feed: Feed, tmp_path: Path) -> None:
 def warnings_of(feed: Feed, **options: Any) -> list[str]:
     """What the receiver says of an empty log."""
     notes: list[str] = []
-    feed.receive_now(status=lambda it: notes.append(it.note or ""), **options)
+    feed.receive_now(progress=lambda it: notes.append(it.note or ""), **options)
     return [note for note in notes if "the log is empty" in note]
 
 

@@ -52,7 +52,7 @@ def test_a_server_that_comes_later(server: EmbeddedServer, tmp_path: Path) -> No
     later = threading.Timer(1.5, server.start)
     later.start()
     notes: list[Status] = []
-    receive(server.dsn, log, status=notes.append)
+    receive(server.dsn, log, progress=notes.append)
     later.join()
     assert any(it.state == "connecting" and it.note for it in notes)
     with contextlib.ExitStack() as stack:
@@ -78,7 +78,7 @@ def test_a_server_that_does_not_come(tmp_path: Path) -> None:
     ):
         began = time.monotonic()
         with pytest.raises(walrow.errors.ReplicationError, match=text):
-            receive(dsn, tmp_path / "log", start_within=1, status=status)
+            receive(dsn, tmp_path / "log", start_within=1, progress=status)
         assert 1 <= time.monotonic() - began < 20
         assert notes[-1] == "no server was reached within 1 s"
     # A stop ends the wait.
@@ -127,7 +127,7 @@ def test_a_transaction_that_postgresql_cannot_stream(
     def status(found: Status) -> None:
         notes.extend([found.note] if found.note else [])
 
-    receive(server.dsn, log, status=status)
+    receive(server.dsn, log, progress=status)
     said = [it for it in dict.fromkeys(notes) if "large transactions come" in it]
     assert len(said) == 1
     assert "XX000" in said[0]

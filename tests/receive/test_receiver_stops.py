@@ -239,7 +239,7 @@ def test_stop_from_another_thread(feed: Feed) -> None:
 
     with psycopg.connect(feed.dsn, autocommit=True) as connection:
         connection.execute("INSERT INTO item SELECT g, 1 FROM generate_series(1, 3) g")
-    received = feed.receive(stop=stop, status=status)
+    received = feed.receive(stop=stop, progress=status)
     assert (received.rows, received.transactions, received.segments) == (3, 1, 1)
     assert [state.state for state in states][-1] == "stopping"
     assert received.position == feed.confirmed() == walrow.Log(feed.log).end
@@ -254,7 +254,7 @@ def test_keyboard_interrupt(feed: Feed) -> None:
             _thread.interrupt_main()
 
     with pytest.raises(KeyboardInterrupt):
-        feed.receive(status=status)
+        feed.receive(progress=status)
     feed.check()
     assert feed.confirmed() == walrow.Log(feed.log).end
     assert threads() == []
@@ -344,7 +344,7 @@ def test_error_of_the_status_function(feed: Feed, at: str) -> None:
             stop.set()
 
     with pytest.raises(ZeroDivisionError):
-        feed.receive(status=status, stop=stop)
+        feed.receive(progress=status, stop=stop)
     assert threads() == []
     feed.receive(until="now")
     feed.check()

@@ -628,7 +628,7 @@ class Database:
             publications=publications,
             create=True,
             until="now",
-            status=status,
+            progress=status,
             **options,
         )
 

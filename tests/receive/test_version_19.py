@@ -166,7 +166,7 @@ class Database:
             publications=publications,
             create=not self.log.exists(),
             until="now",
-            status=lambda it: notes.append(it.note or ""),
+            progress=lambda it: notes.append(it.note or ""),
             **options,
         )
         return notes

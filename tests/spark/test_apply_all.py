@@ -152,7 +152,7 @@ def test_a_table_that_fails_or_waits_does_not_stop_the_others(
         lakes,
         source,
         options={"public.void": {"keys": ["d", "nothing"]}},
-        listener=heard.__setitem__,
+        progress=heard.__setitem__,
     )
     assert heard == done.applied | done.failed | done.waiting
     assert done.applied.keys() == {"public.good"}

@@ -17,6 +17,7 @@ from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Commit, Conflict, Found
 from walrow._apply.units import Batch, LogContents, loads_of, plan, plan_all
+from walrow._late import pa
 from walrow._log.marks import Why
 from walrow._log.net_refusals import problems
 from walrow._log.tables import begin_of
@@ -45,7 +46,6 @@ class Quiet(Exception):  # noqa: N818 - it is no error
     """The log has no change of the table, and the target needs none: `done` is the result."""
 
     def __init__(self, done: Applied) -> None:
-        """Stores it."""
         super().__init__()
         self.done = done
 
@@ -235,8 +235,6 @@ class Call:
             if mode != "changes":
                 self._refuse_incomplete(start)
             if self.record.lacks_erasure(token):
-                import pyarrow as pa
-
                 table, none = self.table, pa.schema([])
                 return AppliedTable(self.log, table, token.keys, none, (), self.options)
             erased = self.contents.erased.get(oid, 0)

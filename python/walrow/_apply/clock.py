@@ -6,12 +6,11 @@ that was committed later: so a transaction belongs to it if no transaction up to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from walrow.log import Log
+from walrow._late import pa
+from walrow.log import Log
 
 
 class Reached(NamedTuple):
@@ -84,8 +83,6 @@ def _chains(log: Log) -> Iterator[tuple[int, int, int | None]]:
 
 def _transactions(log: Log, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The transactions between two LSNs: commit LSN, end, commit time."""
-    import pyarrow as pa
-
     names = ("commit_lsn", "end_lsn", "commit_timestamp")
     for batch in log.read(
         table="walrow.transactions", start=start, end=end, missing_table="ignore"

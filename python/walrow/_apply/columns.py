@@ -5,18 +5,14 @@ Each engine reads the columns of its targets, and takes this decision from here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from walrow._apply.modes import beside
+from walrow._apply.options import ApplyOptions
 from walrow._apply.targets import refuse_marker
+from walrow._late import pa
 from walrow.errors import ApplyError, Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.options import ApplyOptions
 
 
 class Wider(NamedTuple):
@@ -57,8 +53,6 @@ def own_columns(table: str, own: pa.Schema, rules: ApplyOptions) -> pa.Schema:
     Raises:
         SchemaError: The table has a column of the marker's name.
     """
-    import pyarrow as pa
-
     fields = [pa.field(it.name, plain(it.type)) for it in own]
     refuse_marker(table, own.names, rules)
     if rules.deletes == "soft":
@@ -68,8 +62,6 @@ def own_columns(table: str, own: pa.Schema, rules: ApplyOptions) -> pa.Schema:
 
 def plain(kind: pa.DataType) -> pa.DataType:
     """A type without metadata, whose parts have the names that Delta gives them."""
-    import pyarrow as pa
-
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_list(kind):
@@ -88,8 +80,6 @@ def evolution(
     Raises:
         SchemaError: The target has a column with a type that cannot become the table's.
     """
-    import pyarrow as pa
-
     known = {it.name.lower(): it for it in schema}
     fields = {it.name: it for it in schema}
     names, added, widened = {}, [], []
@@ -153,8 +143,6 @@ def not_widened(
 
 def fits(kind: pa.DataType, into: pa.DataType) -> bool:
     """Whether a type holds all values of another type, with the same meaning."""
-    import pyarrow as pa
-
     if kind.equals(into):
         return True
     size, more = _digits(kind), _digits(into)
@@ -169,8 +157,6 @@ def fits(kind: pa.DataType, into: pa.DataType) -> bool:
 
 def _digits(kind: pa.DataType) -> tuple[int, int] | None:
     """The integer digits and the fractional digits of a number. None for other types."""
-    import pyarrow as pa
-
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     digits = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}

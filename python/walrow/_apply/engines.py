@@ -55,11 +55,10 @@ def choose(
         return Choice("delta", "the target is a Delta table at a path")
     if has_spark:
         return Choice("spark", "deltalake is not installed")
-    text = (
+    raise OptionError(
         "a Delta table at a path needs pip install 'walrow[delta]', or with Spark and Java, "
         "'walrow[spark]'"
     )
-    raise OptionError(text)
 
 
 def only_spark(features: Iterable[str]) -> tuple[str, ...]:

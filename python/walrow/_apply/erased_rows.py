@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
+from walrow._apply.items import Token
 from walrow._apply.modes import LSN, SEQ, named
+from walrow._apply.record import Record
+from walrow._apply.tables import AppliedTable
+from walrow._late import pa, pc
 from walrow._log.erasures import read_erasures
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, Remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pyarrow as pa
-
-    from walrow._apply.items import Token
-    from walrow._apply.record import Record
-    from walrow._apply.tables import AppliedTable
-
 
 #: Whether a change row has the values before the change.
 IMAGE = "_walrow_is_old"
@@ -40,9 +35,6 @@ def erased_rows(
         ApplyError: The target has rows from before the log, so it is unknown whether they were
             erased, and `resume_from` does not say that they are right.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     schema = pa.schema([(LSN, pa.int64()), (SEQ, pa.int64()), (IMAGE, pa.bool_())])
     plain = (pa.record_batch(it.columns, schema=schema) for it in rows)
     target = pa.Table.from_batches(plain, schema)
@@ -74,9 +66,6 @@ def erased_rows(
 
 
 def _places(changes: pa.RecordBatch) -> pa.RecordBatch:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kinds = changes.column(named("change_type"))
     is_old = pc.is_in(kinds, value_set=pa.array(OLD_IMAGES))
     lsn, seq = (changes.column(named(it)) for it in ("commit_lsn", "seq"))

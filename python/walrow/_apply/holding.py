@@ -6,14 +6,11 @@ import contextlib
 import hashlib
 import json
 import time
-from typing import TYPE_CHECKING
 
+from walrow._lsn import Lsn
 from walrow._secrets import without_credentials
 from walrow.errors import LogError
-
-if TYPE_CHECKING:
-    from walrow._lsn import Lsn
-    from walrow.log import Log
+from walrow.log import Log
 
 
 def reader_of(target: str) -> str:

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from walrow._apply.tables import AppliedTable
+from walrow._late import pa
 from walrow._log.tables import KEYS
 from walrow.errors import ApplyError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.tables import AppliedTable
 
 
 def key_values(columns: Sequence[Any]) -> list[Any]:
@@ -84,8 +80,6 @@ def with_unique_keys(
     Raises:
         ApplyError: Two rows have one key, or a key is NULL.
     """
-    import pyarrow as pa
-
     names = list(applied.keys)
     schema = pa.schema([(it, applied.own.field(it).type) for it in names])
     with KeyParts(parts, names, schema) as seen:
@@ -110,8 +104,6 @@ def numbered(kind: pa.DataType) -> pa.DataType:
     >>> numbered(pa.list_(pa.field("element", pa.date32())))
     ListType(list<element: int32>)
     """
-    import pyarrow as pa
-
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", numbered(kind.value_type)))
     if pa.types.is_struct(kind):
@@ -130,9 +122,6 @@ class KeyParts:
     """Rows, divided by the hashes of their keys: in memory, or if there are several parts, in files."""
 
     def __init__(self, count: int, keys: Sequence[str], schema: pa.Schema) -> None:
-        """Has no rows yet."""
-        import pyarrow as pa
-
         self.count, self._keys, self._schema = count, keys, schema
         self._memory: list[pa.RecordBatch] = []
         self._files: list[Any] = []
@@ -159,8 +148,6 @@ class KeyParts:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds rows."""
-        import pyarrow as pa
-
         if self.count == 1:
             self._memory.append(batch)
             return
@@ -174,8 +161,6 @@ class KeyParts:
 
     def batches(self, at: int) -> Iterator[pa.RecordBatch]:
         """The rows of a part. No more are added then."""
-        import pyarrow as pa
-
         if self.count == 1:
             yield from self._memory
             return
@@ -186,14 +171,10 @@ class KeyParts:
 
     def table(self, at: int) -> pa.Table:
         """The rows of a part, as a table."""
-        import pyarrow as pa
-
         return pa.Table.from_batches(self.batches(at), self._schema).combine_chunks()
 
 
 def _plain(column: Any) -> list[Any]:
-    import pyarrow as pa
-
     kind = column.type
     if pa.types.is_floating(kind):
         # NaN equals NaN, and -0.0 is 0.0.

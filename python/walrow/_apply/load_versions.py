@@ -8,7 +8,9 @@ The result is the source of a MERGE, or if that does not fit into the memory, al
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from walrow._apply.keys import KeyParts, key_values, numbered, places_of
 from walrow._apply.modes import (
@@ -19,15 +21,9 @@ from walrow._apply.modes import (
     VALID_TO,
     named,
 )
+from walrow._apply.tables import AppliedTable
 from walrow._apply.versions import Source, merge_rows
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.tables import AppliedTable
+from walrow._late import pa, pc
 
 
 def loaded_parts(
@@ -37,8 +33,6 @@ def loaded_parts(
     parts: int,
 ) -> KeyParts:
     """The rows of a load, as the target has them, divided into parts by their keys. Close it."""
-    import pyarrow as pa
-
     schema = pa.schema([*kinds, pa.field(LSN, pa.int64()), pa.field(SEQ, pa.int64())])
     new = KeyParts(parts, applied.keys, schema)
     for batch in loaded:
@@ -70,9 +64,6 @@ def compared(
     Raises:
         ApplyError: Two rows of the load have one key, or a key is NULL.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     news, olds, size = [], [], 0
     keys = list(applied.keys)
     for at in range(new.count):
@@ -118,9 +109,6 @@ def replaced(
     Raises:
         ApplyError: As in `compared`.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     moment = pa.scalar(time, pa.int64()).cast(pa.timestamp("us", "UTC"))
     for at in range(new.count):
         rows = _Rows(applied, columns, new.table(at))
@@ -160,16 +148,12 @@ class _Rows:
     def __init__(
         self, applied: AppliedTable, columns: Sequence[str], rows: pa.Table
     ) -> None:
-        """Finds the place of each key."""
         self._keys, self._columns, self._rows = applied.keys, columns, rows
         self._places = places_of(rows, applied)
         self._found = bytearray(len(rows))
 
     def are_in(self, versions: pa.RecordBatch) -> Any:
         """Says of each version whether it has an equal row."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         keys = key_values([versions.column(it) for it in self._keys])
         places = [self._places.get(it) for it in keys]
         at = pa.array(places, pa.int64())
@@ -184,16 +168,11 @@ class _Rows:
 
     def others(self) -> pa.Table:
         """The rows that no version was equal to."""
-        import pyarrow as pa
-
         return self._rows.filter(pa.array([not it for it in self._found], pa.bool_()))
 
 
 def _equal(one: Any, other: Any) -> Any:
     """Whether the rows of two columns have the same value. NULL equals NULL, and NaN equals NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(one, pa.ChunkedArray):
         one = one.combine_chunks()
     if pa.types.is_nested(one.type):
@@ -213,8 +192,6 @@ def _equal(one: Any, other: Any) -> Any:
 
 def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with the names and types of a schema."""
-    import pyarrow as pa
-
     names = {LSN: named("commit_lsn"), SEQ: named("seq")}
     columns = []
     for field in schema:

@@ -67,14 +67,12 @@ def given_of(
             have `table` or `target`.
     """
     if not isinstance(targets, Mapping):
-        text = (
+        raise TypeError(
             "targets must be a mapping, such as {'public.orders': 'delta:/lake/orders'}, not "
             f"{type(targets).__name__}"
         )
-        raise TypeError(text)
     if len(set(targets.values())) < len(targets):
-        text = "two tables have one target: each needs its own"
-        raise OptionError(text)
+        raise OptionError("two tables have one target: each needs its own")
     own = own or {}
     if unknown := own.keys() - targets.keys():
         text = f"options= names {next(iter(unknown))!r}, which is not in targets"

@@ -6,17 +6,16 @@ The target is `t`, and its source `s`. Names in clauses are quoted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from walrow._apply.erased_rows import IMAGE
 from walrow._apply.items import Op
 from walrow._apply.modes import IS_CURRENT, LSN, SEQ, VALID_FROM, VALID_TO
 from walrow._apply.net_table import GONE, OP
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
 from walrow._apply.versions import MERGE_KEY
-
-if TYPE_CHECKING:
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
+from walrow._late import pa
 
 
 class Clause(NamedTuple):
@@ -79,8 +78,6 @@ def net_changes(
     were deleted. `kept` has the condition for a row that keeps the target's value of a column, and
     `inserted` the values of new rows that are not simply the source's.
     """
-    import pyarrow as pa
-
     sets, values = {}, {}
     for name in applied.columns:
         # A key of -0.0 is found as 0.0.

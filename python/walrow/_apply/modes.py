@@ -9,18 +9,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from walrow._apply.items import PREFIX
+from walrow._apply.options import ApplyOptions
+from walrow._late import pa
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.options import ApplyOptions
-    from walrow.typing import Mode
+from walrow.typing import Mode
 
 VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 #: The change that began a version has these.
@@ -52,8 +48,6 @@ def beside(mode: Mode) -> pa.Schema:
     >>> beside("history").names
     ['_valid_from', '_valid_to', '_is_current', '_commit_lsn', '_seq']
     """
-    import pyarrow as pa
-
     time = pa.timestamp("us", "UTC")
     fields: dict[Mode, list[tuple[str, Any]]] = {
         "current": [],

@@ -15,20 +15,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.modes import NET_METADATA
 from walrow._core import NetJoin, Reader
+from walrow._late import pa, pc
 from walrow._log.net_refusals import as_refusal
 from walrow.errors import LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from walrow.log import Log
+from walrow.log import Log
 
 OP, UNSENT, GONE, HEAD, DATA = (
     PREFIX + name for name in ("op", "unsent", "gone", "head", "data")
@@ -62,8 +58,6 @@ class Tally(NamedTuple):
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Tally:
         """Counts rows, and finds the columns that updates keep."""
-        import pyarrow.compute as pc
-
         unsent, head = rows.column(UNSENT), rows.column(HEAD)
         found = cls(rows=rows.num_rows, heads=len(head) - head.null_count)
         if unsent.null_count == len(unsent):
@@ -155,9 +149,6 @@ class NetTable(NamedTuple):
 
     def loaded(self, lsn: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """The rows of a load, by its commit LSN, in a unit: as they are, without other columns."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         for batch in self.log.read(start=start, end=end, **self.decoding):
             records = pa.record_batch(batch)
             *columns, change, commit, _, _ = records.columns
@@ -186,8 +177,6 @@ class NetTable(NamedTuple):
         yield self.other(Op.TALLY, tally.to_json())
 
     def _decoded(self, net: Any) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in Reader(net, **self.decoding):
             yield pa.record_batch(batch)
 
@@ -209,9 +198,6 @@ class NetTable(NamedTuple):
 
     def _rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch, which has both images of an update."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         *columns, change, _, key_only, unsent = records.columns
         count = records.num_rows
         op = pc.index_in(change, value_set=pa.array(CHANGE_TYPES)).cast(pa.int8())
@@ -240,9 +226,6 @@ class NetTable(NamedTuple):
 
     def _heads(self, records: pa.RecordBatch, is_before: pa.Array) -> pa.Array:
         """The keys of the images before updates, beside the images after them."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         count = records.num_rows
         if not pc.any(is_before).as_py():
             return self._no_heads(count)
@@ -254,8 +237,6 @@ class NetTable(NamedTuple):
         return pa.StructArray.from_arrays(parts, names, mask=origin.is_null())
 
     def _no_heads(self, count: int) -> pa.Array:
-        import pyarrow as pa
-
         fields = [
             pa.field(f"k{at}", self.schema.field(key).type)
             for at, key in enumerate(self.keys)
@@ -269,8 +250,6 @@ class NetTable(NamedTuple):
 
     def other(self, op: int, data: bytes) -> pa.RecordBatch:
         """A row for a tally or for entangled changes, without the table's values."""
-        import pyarrow as pa
-
         own = list(self.schema)[: -len(NET_METADATA)]
         return pa.RecordBatch.from_arrays(
             [
@@ -287,23 +266,16 @@ class NetTable(NamedTuple):
 
 def integers(first: int, count: int) -> pa.Array:
     """So many integers, one after the other. pyarrow has no range before its version 21."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ones = pa.repeat(pa.scalar(1, pa.int64()), count)
     return pc.cumulative_sum(ones, start=first - 1)
 
 
 def _next(flags: pa.Array) -> pa.Array:
     """Whether the row before each one has a flag."""
-    import pyarrow as pa
-
     return pa.concat_arrays([pa.array([False]), flags])[:-1]
 
 
 def _int8(value: int) -> pa.Scalar:
-    import pyarrow as pa
-
     return pa.scalar(value, pa.int8())
 
 

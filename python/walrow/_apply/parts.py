@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._apply.units import Batch
-    from walrow.log import Log
+from walrow._apply.units import Batch
+from walrow._late import pa
+from walrow.log import Log
 
 
 def first_end(batch: Batch, limit: int) -> int | None:
@@ -38,8 +36,6 @@ def halved(known: Sequence[int], end: int) -> int | None:
 
 def ends(log: Log, batch: Batch, end: int) -> list[int]:
     """The ends of segments up to an LSN, or if there is only one, of its transactions."""
-    import pyarrow as pa
-
     start = int(batch.start)
     if batch.barrier is not None:
         # The rows begin there.

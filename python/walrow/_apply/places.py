@@ -41,11 +41,10 @@ def check_target(name: str) -> None:
     """
     kind, _, rest = name.partition(":")
     if kind not in _TARGETS or not rest:
-        text = (
+        raise OptionError(
             f"target {name!r} is not one of "
             '"delta:/path", "delta:catalog.schema.table" and "iceberg:catalog.schema.table"'
         )
-        raise OptionError(text)
     check_place(name)
 
 
@@ -63,18 +62,16 @@ def check_place(target: str) -> None:
     place = target.partition(":")[2]
     found = (_IN_URLS if _URL.match(place) else _IN_PATHS).search(place)
     if found is not None:
-        text = (
+        raise OptionError(
             f"target {target!r}: a library may take {found[0]!r} in it for another directory: choose a "
             "path without it"
         )
-        raise OptionError(text)
     for name in re.split(r"[/\\]", place):
         if len(name.encode("utf-8", "surrogatepass")) > NAME_BYTES:
-            text = (
+            raise OptionError(
                 f"target {target!r}: the name of a directory has at most {NAME_BYTES} bytes: choose "
                 "a shorter one"
             )
-            raise OptionError(text)
 
 
 #: The kinds of tables that a target may be.

@@ -69,11 +69,10 @@ class Record(NamedTuple):
             return token.end, None if is_resumed else token.line
         if self.rules.resume_from is not None:
             if self.rules.resume_from > self.contents.log.end:
-                text = (
+                raise OptionError(
                     f"resume_from={self.rules.resume_from} is after the end of the log, "
                     f"{self.contents.log.end}: try again when the log is that far"
                 )
-                raise OptionError(text)
             return self.rules.resume_from, None
         code, text = problem or ("no_token", "")
         raise self.unknown_rows(text, code=code)
@@ -188,15 +187,12 @@ class Record(NamedTuple):
         ):
             # A target that is no current table loses what the log no longer has.
             return
-        text = (
+        raise ApplyError(
             f"{self.target}: it has the changes up to {start}, and later ones, up to "
             f"{self.contents.erased[self.table.oid]}, were erased from the log: it may keep "
             f"rows that were deleted. Load the table: walrow load "
             f"{self.contents.log.location} {self.table.name}. Or delete the erased rows in "
-            "the target, too, and go on once"
-        )
-        raise ApplyError(
-            text,
+            "the target, too, and go on once",
             code="erased",
             table=self.table.name,
             target=self.target,

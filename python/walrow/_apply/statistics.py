@@ -8,18 +8,13 @@ engines leave such columns out.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    import pyarrow as pa
+from walrow._late import pa
 
 
 def has_wrong_statistics(kind: pa.DataType) -> bool:
     """Whether a type has long decimals or floats, whose statistics would be wrong."""
-    import pyarrow as pa
-
     if pa.types.is_decimal(kind):
         return bool(kind.precision > _DIGITS)
     return bool(pa.types.is_floating(kind)) or any(

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
 from walrow._apply.modes import NET_METADATA, beside, metadata_of, named
 from walrow._apply.net_table import NetTable, Tally
+from walrow._apply.options import ApplyOptions
 from walrow._apply.targets import never_sent
+from walrow._apply.units import Batch
 from walrow._core import Catalog
+from walrow._late import pa
+from walrow._log.items import LogTable
 from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.units import Batch
-    from walrow._log.items import LogTable
-    from walrow.log import Log
-    from walrow.typing import Mode
+from walrow.log import Log
+from walrow.typing import Mode
 
 
 class AppliedTable(NamedTuple):
@@ -60,8 +56,6 @@ class AppliedTable(NamedTuple):
     @property
     def own(self) -> pa.Schema:
         """The schema of the columns."""
-        import pyarrow as pa
-
         return pa.schema(list(self.schema)[: -len(self.metadata)])
 
     def net_table(self, batch: Batch, rules: ApplyOptions) -> NetTable:
@@ -107,8 +101,6 @@ class AppliedTable(NamedTuple):
             SchemaError: No column or index says which row a change is about, or Spark's
                 tables cannot have the columns.
         """
-        import pyarrow as pa
-
         table = between(log, table, begin, log.end if end is None else end)
         found = () if mode == "changes" else _keys_of(log, table, keys)
         metadata = metadata_of(mode)
@@ -140,8 +132,6 @@ class AppliedTable(NamedTuple):
 
     def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """The change rows between two LSNs, as they are. The target begins at `begin`."""
-        import pyarrow as pa
-
         for batch in self.log.read(
             table=self.table.oid,
             schema=self.schema,
@@ -177,8 +167,6 @@ def change_rows(
     applied: AppliedTable, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """The change rows between two LSNs, as a target with `mode="changes"` has them."""
-    import pyarrow as pa
-
     for batch in applied.changes(start, end):
         times = batch.column(named("commit_timestamp"))
         yield pa.record_batch(
@@ -241,19 +229,14 @@ def _is_text(schema: pa.Schema, name: str) -> bool:
 
 
 def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None:
-    import pyarrow as pa
-
     lower: dict[str, str] = {}
     for field in own:
         name = field.name
         other = lower.setdefault(name.lower(), name)
         if other != name:
-            text = (
-                f"{table.name}: columns {other} and {name} differ by case only, and are one "
-                "column to Spark"
-            )
             raise SchemaError(
-                text,
+                f"{table.name}: columns {other} and {name} differ by case only, and are one "
+                "column to Spark",
                 table=table.name,
                 column=name,
                 advice="; leave one out with ",

@@ -73,9 +73,8 @@ def refuse_marker(table: str, columns: Iterable[str], rules: ApplyOptions) -> No
     own = {it.lower() for it in columns}
     for field in beside(rules.mode):
         if field.name.lower() in own:
-            text = f'{table} has a column {field.name} itself, which mode="{rules.mode}" adds'
             raise SchemaError(
-                text,
+                f'{table} has a column {field.name} itself, which mode="{rules.mode}" adds',
                 table=table,
                 column=field.name,
                 advice="; leave it out with ",

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from walrow._apply.items import Barrier
+from walrow._apply.items import Barrier, Deletes, Truncates
+from walrow._late import pa
 from walrow._log.erasures import counts, read_erasures
-from walrow.log import reopened
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from walrow._apply.items import Deletes, Truncates
-    from walrow._log.items import LogTable
-    from walrow._lsn import Lsn
-    from walrow.log import Log
+from walrow._log.items import LogTable
+from walrow._lsn import Lsn
+from walrow.log import Log, reopened
 
 
 class Batch(NamedTuple):
@@ -90,7 +86,6 @@ class LogContents:
     """
 
     def __init__(self, log: Log, *, is_by_hand: bool = False) -> None:
-        """Reads it."""
         self.log = log
         self.is_by_hand = is_by_hand
         self.removed = log._log.removed()
@@ -135,8 +130,6 @@ def contents_of(log: LogContents | str | os.PathLike[str]) -> LogContents:
 
 def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
     """The columns that a table had in transactions, or a load, between two LSNs."""
-    import pyarrow as pa
-
     reader = log.read(
         table="walrow.relations", start=start, end=end, missing_table="ignore"
     )
@@ -312,8 +305,6 @@ def _truncates(
     log: Log, table: LogTable, start: int, end: int
 ) -> Iterator[tuple[int, int]]:
     """The commit LSN and the seq of each truncate of a table. A load has one, too."""
-    import pyarrow as pa
-
     for batch in log.read(
         table="walrow.truncates", start=start, end=end, missing_table="ignore"
     ):

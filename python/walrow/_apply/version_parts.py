@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from walrow._apply.calls import Work
 from walrow._apply.clock import Reached, reached
-from walrow._apply.items import Op
+from walrow._apply.items import Op, Token
 from walrow._apply.keys import refuse_null_keys
 from walrow._apply.modes import named
 from walrow._apply.net_table import CHANGE_TYPES
+from walrow._apply.tables import AppliedTable
 from walrow._apply.units import columns_between
+from walrow._late import pa, pc
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Token
-    from walrow._apply.tables import AppliedTable
 
 
 class LoadPart(NamedTuple):
@@ -115,8 +110,6 @@ def _since(token: Token | None, known: Reached, commits: list[int]) -> int | Non
 
 
 def _commits(changes: pa.Table) -> list[int]:
-    import pyarrow.compute as pc
-
     found: list[int] = pc.unique(changes.column(named("commit_lsn"))).to_pylist()
     return found
 
@@ -125,9 +118,6 @@ def _gathered(
     applied: AppliedTable, start: int, end: int, limit: int
 ) -> tuple[pa.Table | None, bool]:
     """The changes of whole transactions, and whether there are more. None if not one fits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     batches, size, is_cut = [], 0, False
     for batch in applied.changes(start, end):
         batches.append(batch)
@@ -147,8 +137,6 @@ def _gathered(
 
 def loaded_rows(applied: AppliedTable, lsn: int) -> Iterator[pa.RecordBatch]:
     """The rows of a load, with metadata."""
-    import pyarrow.compute as pc
-
     for batch in applied.changes(lsn, lsn + 1):
         kinds = batch.column(named("change_type"))
         yield batch.filter(pc.equal(kinds, CHANGE_TYPES[Op.INSERT]))
@@ -160,8 +148,6 @@ def opened_by_load(applied: AppliedTable, part: LoadPart) -> Iterator[pa.RecordB
     Raises:
         ApplyError: A key is NULL.
     """
-    import pyarrow as pa
-
     kind = pa.timestamp("us", "UTC")
     since = pa.scalar(part.time, pa.int64()).cast(kind)
     for batch in loaded_rows(applied, part.lsn):

@@ -11,23 +11,18 @@ the version before, and if that is the target's, from its open row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.keys import bad_key, key_values, numbered
 from walrow._apply.modes import IS_CURRENT, LSN, SEQ, VALID_FROM, VALID_TO, named
 from walrow._apply.net_table import CHANGE_TYPES, PREIMAGE, TRUNCATE
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import never_sent
+from walrow._late import pa, pc
 from walrow._log.tables import identity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-
 
 #: Before the number of a column of the key, in rows that close a version. NULL in others.
 MERGE_KEY = f"{PREFIX}merge_key"
@@ -114,9 +109,6 @@ class Fold:
         self._fold(times)
 
     def _fold(self, times: Mapping[int, int]) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         changes = self.changes
         kinds = pa.array(CHANGE_TYPES)
         ops = pc.index_in(changes.column(named("change_type")), value_set=kinds)
@@ -324,8 +316,6 @@ class Fold:
         Raises:
             ApplyError: A value was never sent.
         """
-        import pyarrow as pa
-
         opened = [it for it in self._state.values() if it is not None]
         versions: list[tuple[int, int, int | None]] = [
             *self._versions,
@@ -392,7 +382,6 @@ def merge_rows(
         opened: The new versions: the columns of the table and of a history, without `_is_current`.
         ended: The target's versions that end: their keys, and when.
     """
-    import pyarrow as pa
 
     def time(column: Any) -> Any:
         return column.cast(pa.timestamp("us", "UTC"))
@@ -411,16 +400,11 @@ def merge_rows(
 
 
 def _at(table: pa.Table, rows: Sequence[int]) -> pa.Table:
-    import pyarrow as pa
-
     return table.take(pa.array(rows, pa.int64()))
 
 
 def _lists(unsent: Any) -> list[tuple[int, list[str]]]:
     """The lists that are not NULL, with their numbers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if unsent.null_count == len(unsent):
         return []
     places = pc.indices_nonzero(unsent.is_valid())

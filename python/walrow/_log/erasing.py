@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from walrow._core import LogDirectory, LogEraser
+from walrow._late import pa, pc
 from walrow._log.erasures import note_erasure
 from walrow._log.left import Ruling
 from walrow._log.names import NamedTables, had_name, tables_of
 from walrow._log.needs import read_record
-from walrow._options import COLUMNS, listed
+from walrow._options import NAMES, listed
 from walrow._read.reading import read
 from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
@@ -46,10 +47,9 @@ def erase(
     force: bool,
 ) -> Erased:
     """Erases columns and rows. See `Log.erase`."""
-    columns, wanted = COLUMNS.parse(columns, "columns"), _keys(keys)
+    columns, wanted = NAMES.parse(columns, "columns"), _keys(keys)
     if not columns and not any(wanted):
-        text = "name a column, or a key with at least one column"
-        raise OptionError(text)
+        raise OptionError("name a column, or a key with at least one column")
     with contextlib.closing(LogEraser(path)) as eraser:
         # All durable changes are published now.
         log = LogDirectory(path)
@@ -62,11 +62,10 @@ def erase(
         known = _names(log, oid)
         for name in [*columns, *(name for key in wanted for name in key)]:
             if name not in known:
-                text = (
+                raise SchemaError(
                     f"the log has no column {name!r} of {table}; its columns are "
                     f"{', '.join(sorted(known))}"
                 )
-                raise SchemaError(text)
         wanted = [key for key in wanted if key]
         _refuse_other_keys(log, oid, wanted)
         rows = _matches(log, oid, wanted)
@@ -115,8 +114,6 @@ def _refuse_other_keys(
     log: LogDirectory, table: int, keys: list[dict[str, str]]
 ) -> None:
     """Refuses keys that find only some changes of a row: old images have the replica identity only."""
-    import pyarrow.compute as pc
-
     erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {
         tuple(column for column, *_, is_key in columns if is_key): set()
         for oid, _, _, columns, identity in log.versions()
@@ -154,9 +151,6 @@ def _images(
     more: Collection[str] = (),
 ) -> Iterator[tuple[Any, Any, Any]]:
     """All rows with the columns of keys and more columns, and which of them have a key."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     columns = sorted({*more, *(name for key in keys for name in key)})
     batches = read(
         log.open(tables=[table], columns=columns),

@@ -33,15 +33,13 @@ class Follower:
     ) -> None:
         """Opens the log, and registers the reader."""
         if options.get("end") is not None:
-            text = "follow() has no end: use read(end=...)"
-            raise OptionError(text)
+            raise OptionError("follow() has no end: use read(end=...)")
         seconds = duration(poll_interval, "poll_interval")
         if seconds > _LONGEST_POLL_SECONDS:
-            text = (
+            raise OptionError(
                 f"poll_interval is {poll_interval}: it must be from 0 to "
                 f"{_LONGEST_POLL_SECONDS:.0f} seconds"
             )
-            raise OptionError(text)
         self._opened = opened
         self._log = opened()
         self._interval = seconds

@@ -90,7 +90,6 @@ class NamedTables:
     """The tables of a log, by the names that they have. They include published ones without a change."""
 
     def __init__(self, tables: Iterable[LogTable], record: Published) -> None:
-        """Stores them."""
         #: By OID.
         self.tables = {table.oid: table for table in tables}
         self.record = record

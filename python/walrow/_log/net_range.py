@@ -13,7 +13,7 @@ from walrow._log.net_refusals import Range, allowed, other_source
 from walrow._log.published import Published
 from walrow._log.tables import begin_of, between, keys_of
 from walrow._lsn import Lsn
-from walrow._options import COLUMNS
+from walrow._options import NAMES
 from walrow._read.schemas import schema
 from walrow._secrets import brief
 from walrow._sources.logs import OpenedLog
@@ -35,8 +35,7 @@ class NetRules(NamedTuple):
             value = getattr(self, name)
             if value not in get_args(kind):
                 words = ", ".join(map(repr, get_args(kind)))
-                text = f"{name}={brief(value)} is not one of {words}"
-                raise OptionError(text)
+                raise OptionError(f"{name}={brief(value)} is not one of {words}")
         return allowed(self.allow)
 
 
@@ -55,7 +54,7 @@ def net_of(
     """The net of a table. See `walrow.Log.net`."""
     accepted = rules.check()
     if keys is not None:
-        keys = COLUMNS.parse(keys, "keys")
+        keys = NAMES.parse(keys, "keys")
     metadata, more = _metadata(options)
     directory = log._log
     # First: what is erased later is noticed before a row comes out.
@@ -165,8 +164,7 @@ def _span(
         )
         raise ApplyError(text, code="older_log", lsn=log_end)
     if last < first:
-        text = f"end is {last}, before start, {first}"
-        raise OptionError(text)
+        raise OptionError(f"end is {last}, before start, {first}")
     return first, last
 
 
@@ -174,11 +172,10 @@ def _lsn(name: str, value: Lsn | int | str) -> Lsn:
     try:
         return Lsn(value)
     except (TypeError, ValueError):
-        text = (
+        raise OptionError(
             f"{name} must be an LSN: a walrow.Lsn, an int, or a text such as "
             '"16/B374D848"'
-        )
-        raise OptionError(text) from None
+        ) from None
 
 
 def _before(

@@ -27,7 +27,7 @@ from walrow import errors
 from walrow._core import LogObjects
 from walrow._log.locks import is_locked
 from walrow._log.needs import read_record
-from walrow._options import DURATION, FLAG, NAMES, Kind, Option, called, options, takes
+from walrow._options import FOLDER, NAMES, Kind, Option, Value, options, takes
 from walrow._secrets import brief
 from walrow._sources.logs import directory_of, opened
 from walrow._waiting import pause
@@ -78,32 +78,26 @@ class LoadOptions:
     tables: Option[str | Sequence[str] | None, list[str] | None] = Option(
         "One table or several, as `name` or `schema.name`. Two tables with the same `schema.name`, "
         "because of dots in it, are both loaded. Default: all that are published.",
-        Kind("str | Sequence[str]", _listed),
+        Kind(NAMES.name, _listed),
         default=None,
     )
     _: KW_ONLY
     log: Option[str | os.PathLike[str], Path] = Option(
         "The log's directory.",
-        Kind("str | PathLike[str]", lambda value, _: directory_of(value)),
+        Kind(FOLDER.name, lambda value, _: directory_of(value)),
     )
-    wait: Option[bool, bool] = Option(
+    wait: Value[bool] = Option(
         "Whether to wait for the load. Otherwise the request stays until it is loaded, or "
         "`walrow.log.cancel_load` cancels it.",
-        FLAG,
         default=True,
     )
     timeout: Option[Duration | None, float | None] = Option(
-        'How long to wait: seconds, a timedelta, or a text such as `"5m"`. Default: without end.',
-        DURATION,
+        'How long to wait, such as `"5m"`. Default: without end.',
         default=None,
     )
-    waiting: Option[Callable[[str], None] | None, Callable[[str], None] | None] = (
-        Option(
-            "Is called with what the load waits for: at once, when that changes, and every 30 "
-            "seconds.",
-            called("Callable[[str], None]"),
-            default=None,
-        )
+    progress: Value[Callable[[str], None] | None] = Option(
+        "Is called with what the load waits for: at once, when that changes, and every 30 seconds.",
+        default=None,
     )
 
 
@@ -143,7 +137,7 @@ def load(options: LoadOptions) -> None:
     end = time.monotonic() + seconds
     try:
         found = _awaited(
-            objects, path, wanted, end, options.waiting or (lambda _: None)
+            objects, path, wanted, end, options.progress or (lambda _: None)
         )
     except BaseException:
         _remove(objects, _name(wanted))

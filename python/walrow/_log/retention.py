@@ -11,7 +11,7 @@ from typing import Literal
 from walrow._core import LogDirectory
 from walrow._log.needs import read_record
 from walrow._lsn import Lsn
-from walrow._options import DURATION, SIZE, Option, options
+from walrow._options import Option, options
 from walrow._results import Result, result
 from walrow.errors import Error, LogError
 from walrow.typing import Duration, Size
@@ -81,20 +81,15 @@ class Retention:
     """The retention of a log."""
 
     age: Option[Duration | None, float | None] = Option(
-        "How long transactions are kept.",
-        DURATION,
-        default=None,
-        most=_LONGEST_SECONDS,
+        "How long transactions are kept.", default=None, most=_LONGEST_SECONDS
     )
     bytes: Option[Size | None, int | None] = Option(
         "How many bytes of segments are kept. With `age` too, segments beyond either limit are "
         "removed.",
-        SIZE,
         default=None,
     )
     forget_after: Option[Duration | None, float | None] = Option(
         "Readers that were not used for so long are forgotten first.",
-        DURATION,
         default=None,
         most=_LONGEST_SECONDS,
     )

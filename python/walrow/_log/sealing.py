@@ -11,8 +11,7 @@ from typing import Literal
 from walrow._core import Catalog, LogWriter
 from walrow._log.writer_options import WriterOptions
 from walrow._lsn import Lsn
-from walrow._options import Kind, Option, called, choice, options, takes
-from walrow._read.signatures import catalog_of
+from walrow._options import ANY, Option, Value, options, takes
 from walrow._results import Result, result
 from walrow._sources.chunks import Chunks
 from walrow.errors import LogError, UnfinishedError
@@ -42,28 +41,19 @@ class Sealed(Result):
 class SealOptions(WriterOptions):
     """The options of `walrow.seal`."""
 
-    source: Option[Source, Source] = Option("As in `walrow.read`.", Kind("Source"))
+    source: Value[Source] = Option("As in `walrow.read`.", ANY)
     _: KW_ONLY
-    catalog: Option[
-        Catalog | str | os.PathLike[str] | None, Catalog | str | os.PathLike[str] | None
-    ] = Option(
-        "The definitions of types and tables, which the log keeps. The command line takes a file of "
-        "`walrow catalog`.",
-        Kind("Catalog | str | PathLike[str]", catalog_of),
+    catalog: Value[Catalog | str | os.PathLike[str] | None] = Option(
+        "The definitions of types and tables, which the log keeps, such as a file of `walrow catalog`.",
         default=None,
     )
-    unfinished: Option[Literal["error", "ignore"], Literal["error", "ignore"]] = Option(
+    unfinished: Value[Literal["error", "ignore"]] = Option(
         'The policy for a source that ends inside a frame or a transaction: `"error"`, raised after '
         'all complete transactions are in the log, or `"ignore"`.',
-        choice(Literal["error", "ignore"]),
         default="error",
     )
-    progress: Option[Callable[[int], None] | None, Callable[[int], None] | None] = (
-        Option(
-            "Is called with the number of bytes of each block of a file.",
-            called("Callable[[int], None]"),
-            default=None,
-        )
+    progress: Value[Callable[[int], None] | None] = Option(
+        "Is called with the number of bytes of each block of a file.", default=None
     )
 
 

@@ -99,14 +99,11 @@ def keys_of(
             # A load leaves the versions before it without an effect.
             is_past = set(chosen) <= (identity(latest) or known)
             full = f"ALTER TABLE {table.name} REPLICA IDENTITY FULL, and "
-            text = (
+            raise SchemaError(
                 f"{table.name}: the replica identity {'was' if is_past else 'is'} "
                 f"({', '.join(sorted(known))}), so old images lack the key "
                 f"({', '.join(chosen)}): {'' if is_past else full}load the table: walrow load "
-                f"LOG {table.name}"
-            )
-            raise SchemaError(
-                text,
+                f"LOG {table.name}",
                 table=table.name,
                 advice="; or choose columns that all versions have with ",
                 remedies=(KEYS,),

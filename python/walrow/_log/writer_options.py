@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Any
 
-from walrow._options import FLAG, FOLDER, SIZE, Kind, Option, options
+from walrow._options import FOLDER, Kind, Option, Value, options
 from walrow._sources.logs import new_directory_of
 from walrow.typing import Size
 
@@ -22,23 +22,18 @@ class WriterOptions:
         Kind(FOLDER.name, lambda value, _: new_directory_of(value)),
     )
     segment_size: Option[Size, int] = Option(
-        "A segment ends at this size of the stream.",
-        SIZE,
-        default="64MiB",
-        least=1,
+        "A segment ends at this size of the stream.", default="64MiB", least=1
     )
     spool_memory: Option[Size, int] = Option(
         "The memory of all open transactions. Beyond it, they wait in files.",
-        SIZE,
         default="64MiB",
     )
     spool_directory: Option[str | os.PathLike[str] | None, Path | None] = Option(
         "The directory of these files. Default: the log's for `receive`, otherwise the system's.",
-        FOLDER,
         default=None,
     )
-    group_access: Option[bool, bool] = Option(
-        "The owner's group may read the log.", FLAG, default=False
+    group_access: Value[bool] = Option(
+        "The owner's group may read the log.", default=False
     )
 
     def writer(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import pq
@@ -14,17 +14,13 @@ from psycopg.pq.misc import find_libpq_full_path
 from psycopg.waiting import Wait
 
 from walrow._postgres.failures import Cause, Lost, OfClient, causes_in, decisive
-from walrow._postgres.open_connections import ENDED
-
-if TYPE_CHECKING:
-    from walrow._postgres.open_connections import OpenConnections
+from walrow._postgres.open_connections import ENDED, OpenConnections
 
 
 class Attempts:
     """The attempts, which end if the owner of the connection has ended."""
 
     def __init__(self, owner: OpenConnections | None) -> None:
-        """Begins without an attempt."""
         self._owner = owner
         self._hosts: list[str] = []
         self._causes: list[Cause] = []

@@ -65,8 +65,7 @@ def catalog_now(
     with transaction(conn) as cursor:
         cursor.execute(SAME_NAMES)
         if missing := texts(conn, cursor.execute(_MISSING, parameters)):
-            text = f"no publication {', '.join(missing)} in this database"
-            raise OptionError(text)
+            raise OptionError(f"no publication {', '.join(missing)} in this database")
         try:
             (json,) = texts(
                 conn, cursor.execute(for_version(conn, _CATALOG).encode(), parameters)

@@ -158,7 +158,7 @@ class Changes(AroundReader):
             if slot is None:
                 slot = f"walrow_{secrets.token_hex(4)}"
                 created = create_slot(
-                    stream.connection, slot, temporary=True, waiting=_say
+                    stream.connection, slot, temporary=True, progress=_say
                 )
                 _note_the_start(created.consistent_point)
             self.slot, self.publications = slot, tuple(publications)
@@ -295,11 +295,10 @@ class Changes(AroundReader):
 
     def _all(self) -> Reader:
         if self._until is None:
-            text = (
+            raise OptionError(
                 "with until=None, the changes never end: take the batches one by one, or"
                 ' choose until="now" or seconds'
             )
-            raise OptionError(text)
         return self._uncounted()
 
     def _uncounted(self) -> Reader:
@@ -432,8 +431,7 @@ class _LiveBlocks:
                 patience = min(patience, ends - now)
             block = stream.receive(patience)
             if block is None:
-                text = "the server was shut down: connect again"
-                raise ConnectionLostError(text)
+                raise ConnectionLostError("the server was shut down: connect again")
             now = time.monotonic()
             if block:
                 if self._is_delivered and not is_keepalives(block):

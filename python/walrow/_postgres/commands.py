@@ -161,8 +161,7 @@ def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHi
     """
     check_replication(conn, "TIMELINE_HISTORY")
     if not 0 < timeline < 1 << 32:
-        text = "a timeline is a number from 1 to 4294967295"
-        raise OptionError(text)
+        raise OptionError("a timeline is a number from 1 to 4294967295")
     if timeline == 1:
         # The server has no history file for it, and would report that as an error.
         return TimelineHistory("00000001.history", b"", ())
@@ -191,16 +190,16 @@ def create_slot(
     snapshot: Snapshot = "nothing",
     two_phase: bool = False,
     failover: bool = False,
-    waiting: Callable[[Waiting], None] | None = None,
+    progress: Callable[[Waiting], None] | None = None,
 ) -> CreatedSlot:
     """Creates a logical replication slot.
 
     The server waits until all transactions that write, in any database, have ended.
-    `waiting=` reports them. Ctrl-C cancels the command, and leaves no slot.
+    `progress=` reports them. Ctrl-C cancels the command, and leaves no slot.
 
     ```python
     with psycopg.connect("dbname=shop", replication="database") as conn:
-        slot = walrow.postgres.create_slot(conn, "shop", waiting=print)
+        slot = walrow.postgres.create_slot(conn, "shop", progress=print)
         print(slot.consistent_point)
     ```
 
@@ -215,7 +214,7 @@ def create_slot(
             which the command is the first one.
         two_phase: Whether prepared transactions are sent at PREPARE. From server 15.
         failover: Whether the slot is copied to standbys. From server 17.
-        waiting: Is called every few seconds while the server waits, with the open
+        progress: Is called every few seconds while the server waits, with the open
             transactions, which are read on a second connection. If it raises, the
             command is canceled.
 
@@ -245,7 +244,7 @@ def create_slot(
     # A cancel may come too late.
     undo = _drop_text(conn, name)
     with contextlib.closing(Observer(conn)) as observer:
-        tick = None if waiting is None else _reporter(observer, waiting)
+        tick = None if progress is None else _reporter(observer, progress)
         result = run(
             conn, command, failed, Command.CREATE_SLOT, slot=name, tick=tick, undo=undo
         )
@@ -386,8 +385,7 @@ def alter_slot(
     """
     check_replication(conn, "ALTER_REPLICATION_SLOT")
     if failover is None and two_phase is None:
-        text = "alter_slot changes nothing: pass failover= or two_phase="
-        raise OptionError(text)
+        raise OptionError("alter_slot changes nothing: pass failover= or two_phase=")
     check_slot_name(name)
     command = _core.alter_slot_command(
         major_version(conn), name, failover=failover, two_phase=two_phase

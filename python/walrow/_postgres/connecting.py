@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from walrow._postgres import open_connections
@@ -20,8 +21,6 @@ from walrow.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import psycopg
 
 
@@ -32,11 +31,10 @@ def parameters_of(conninfo: Any = "", **parameters: Any) -> dict[str, Any]:
     """
     library = psycopg_or_refuse()
     if not isinstance(conninfo, str):
-        text = (
+        raise TypeError(
             "conninfo must be a connection string, such as 'dbname=shop', not "
             f"{type(conninfo).__name__}"
         )
-        raise TypeError(text)
     try:
         # The first of these also checks the names of parameters.
         checked = library.conninfo.make_conninfo(conninfo, **parameters)

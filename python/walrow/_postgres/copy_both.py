@@ -67,11 +67,9 @@ class CopyBoth(ABC):
         self._is_socket_empty = False
 
     def __enter__(self) -> Self:
-        """Returns the stream."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Closes the stream."""
         self.close()
 
     @property
@@ -122,8 +120,7 @@ class CopyBoth(ABC):
         """Takes the block that arrives in time. None if the stream has ended."""
         if not self._is_streaming or self._is_closed:
             state = "closed" if self._is_closed else "not started: call start"
-            text = f"the stream is {state}"
-            raise OptionError(text)
+            raise OptionError(f"the stream is {state}")
         deadline = time.monotonic() + timeout
         if self._is_socket_empty:
             # Most likely, there is nothing to read yet.

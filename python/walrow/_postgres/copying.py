@@ -151,8 +151,7 @@ def copy(
             _drain(pgconn, take, wait)
             result = None
     except psycopg.Error as error:
-        text = f"{failed}: the connection broke"
-        raise ConnectionLostError(text) from error
+        raise ConnectionLostError(f"{failed}: the connection broke") from error
     if (refusal := _finish(pgconn, failed, wait, result)) is not None:
         raise copy_error(refusal, failed) from None
 
@@ -165,11 +164,9 @@ def _finish(
         while (result := _result(pgconn, wait)) is not None:
             last = result
     except psycopg.Error as error:
-        text = f"{failed}: the connection broke"
-        raise ConnectionLostError(text) from error
+        raise ConnectionLostError(f"{failed}: the connection broke") from error
     if last is None:
-        text = f"{failed}: the server sent no result"
-        raise ConnectionLostError(text)
+        raise ConnectionLostError(f"{failed}: the server sent no result")
     if last.status == pq.ExecStatus.COMMAND_OK:
         return None
     return errors.error_from_result(last)

@@ -34,11 +34,10 @@ def _check(kind: Literal["slot", "publication"], name: str) -> None:
         text = f"no {kind} has the name {name!r}: a surrogate is not a character"
         raise OptionError(text) from None
     if size > _NAME_BYTES:
-        text = (
+        raise OptionError(
             f"a {kind}'s name has at most {_NAME_BYTES} bytes, and a server would cut"
             f' "{name}": that may be the name of another {kind}'
         )
-        raise OptionError(text)
 
 
 #: NAMEDATALEN of PostgreSQL, without the NUL at its end.

@@ -20,7 +20,6 @@ class OpenConnections(Crew):
     """Connections and workers of somebody who may have to end them all."""
 
     def __init__(self) -> None:
-        """Has none."""
         super().__init__()
         self._connections: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
         self._lock = threading.Lock()

@@ -111,33 +111,7 @@ class PhysicalStream(CopyBoth):
             OptionError: The connection string is invalid.
             ReplicationError: The connection failed.
         """
-        return cls.on(
-            connect(parameters_of(conninfo, **parameters), replication="true"),
-            status_interval=status_interval,
-            ping_interval=ping_interval,
-            wakeup_fd=wakeup_fd,
-        )
-
-    @classmethod
-    def on(
-        cls,
-        connection: psycopg.Connection[Any],
-        *,
-        status_interval: float = 10.0,
-        ping_interval: float | None = None,
-        wakeup_fd: int | None = None,
-    ) -> Self:
-        """Takes a replication connection, which may belong to a database.
-
-        Args:
-            connection: The connection. It is closed after an error.
-            status_interval: As for `connect`.
-            ping_interval: As for `connect`.
-            wakeup_fd: As for `connect`.
-
-        Raises:
-            ReplicationError: The connection failed.
-        """
+        connection = connect(parameters_of(conninfo, **parameters), replication="true")
         return cls(
             connection,
             status_interval=status_interval,
@@ -166,8 +140,7 @@ class PhysicalStream(CopyBoth):
         """
         is_running = self._is_streaming and not self._has_ended
         if is_running or self._is_closed or self.connection.closed:
-            text = "a stream runs already, or is closed"
-            raise OptionError(text)
+            raise OptionError("a stream runs already, or is closed")
         if slot is not None:
             check_slot_name(slot)
         at = Lsn(start)
@@ -261,8 +234,7 @@ class PhysicalStream(CopyBoth):
             OptionError: The stream does not run.
         """
         if not self._is_streaming or self._has_ended:
-            text = "the stream is not started, or has ended"
-            raise OptionError(text)
+            raise OptionError("the stream is not started, or has ended")
         message = _core.hot_standby_feedback(
             now_of_postgres(), xmin, xmin_epoch, catalog_xmin, catalog_xmin_epoch
         )

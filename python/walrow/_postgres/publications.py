@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._postgres.session import records
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import psycopg
 
 
@@ -33,8 +32,7 @@ def resolve(
 ) -> list[Found]:
     """Finds the relations of each name: none, one, or several."""
     if isinstance(tables, str):
-        text = "tables must be a list of names, not one text"
-        raise OptionError(text)
+        raise OptionError("tables must be a list of names, not one text")
     known = [Relation(**it) for it in records(conn, _RELATIONS)]
     by_name: dict[str | tuple[str, str], list[Relation]] = {}
     for relation in known:

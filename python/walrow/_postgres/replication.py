@@ -166,8 +166,7 @@ class ReplicationStream(CopyBoth):
                 exist or is active.
         """
         if self._is_streaming or self.connection.closed:
-            text = "a stream starts once: connect again for another slot"
-            raise OptionError(text)
+            raise OptionError("a stream starts once: connect again for another slot")
         names = (publications,) if isinstance(publications, str) else publications
         self._slot, self._publications = slot, tuple(names)
         options = stream_options(

@@ -31,21 +31,19 @@ def _replication_word(conn: psycopg.Connection[Any]) -> str:
 def check_database(conn: psycopg.Connection[Any], what: str) -> None:
     """Refuses a replication connection without a database."""
     if _replication_word(conn) != "database":
-        text = (
+        raise OptionError(
             f"{what} belongs to a database, and this connection has none:"
             ' psycopg.connect(..., replication="database")'
         )
-        raise OptionError(text)
 
 
 def check_replication(conn: psycopg.Connection[Any], what: str) -> None:
     """Refuses other connections than replication connections."""
     if not is_replication(conn):
-        text = (
+        raise OptionError(
             f"{what} needs a replication connection:"
             ' psycopg.connect(..., replication="database")'
         )
-        raise OptionError(text)
 
 
 def major_version(conn: psycopg.Connection[Any]) -> int:
@@ -133,8 +131,7 @@ def _cancel(waiter: Waiter, conn: psycopg.Connection[Any], undo: str | None) -> 
 
     def poll() -> None:
         if time.monotonic() > deadline:
-            text = "the server does not end the command"
-            raise psycopg.OperationalError(text)
+            raise psycopg.OperationalError("the server does not end the command")
         _poll(waiter, conn, READ)
 
     with contextlib.suppress(psycopg.Error):
@@ -164,8 +161,7 @@ def _last_result(conn: psycopg.Connection[Any], poll: Callable[[], None]) -> PGr
             text = "the server began a COPY, which was not asked for"
             raise psycopg.OperationalError(text)
     if last is None:
-        text = "the server returned no result"
-        raise psycopg.OperationalError(text)
+        raise psycopg.OperationalError("the server returned no result")
     return last
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError, SchemaError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import psycopg
 
 
@@ -66,8 +65,7 @@ def _upper(encoding: Any) -> str:
     if isinstance(encoding, str):
         return encoding.upper()
     kind = type(encoding).__name__
-    text = f"server_encoding must be a text, such as 'UTF8', not {kind}"
-    raise TypeError(text)
+    raise TypeError(f"server_encoding must be a text, such as 'UTF8', not {kind}")
 
 
 def options(*, server_encoding: str = "UTF8") -> str:
@@ -170,8 +168,7 @@ def quote(conn: psycopg.Connection[Any], names: Sequence[str]) -> list[str]:
     """The names as SQL, with quotes where they are needed."""
     query = "SELECT to_jsonb(quote_ident(it)) FROM unnest(%(names)s::text[]) it"
     if any("\0" in name for name in names):
-        text = "a name contains a NUL character"
-        raise OptionError(text)
+        raise OptionError("a name contains a NUL character")
     return records(conn, query, {"names": list(names)})
 
 
@@ -181,8 +178,7 @@ def check_usable(conn: Any) -> None:
     from psycopg import pq
 
     if conn.closed:
-        text = "the connection is closed: pass an open one"
-        raise OptionError(text)
+        raise OptionError("the connection is closed: pass an open one")
     if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
         text = "the connection is in pipeline mode, which delays results: exit it first"
         raise OptionError(text)

@@ -43,12 +43,11 @@ def create_if_missing(
             if not found and error.sqlstate == QUERY_CANCELED:
                 # By somebody else.
                 raise
-            text = (
-                f'publication "{name}" cannot be created: it has waited for'
-                f" {found or 'another transaction'}. Let that end, and start again"
-            )
             raise ReplicationError(
-                text, sqlstate=LOCK_NOT_AVAILABLE, publication=name
+                f'publication "{name}" cannot be created: it has waited for'
+                f" {found or 'another transaction'}. Let that end, and start again",
+                sqlstate=LOCK_NOT_AVAILABLE,
+                publication=name,
             ) from error
 
 

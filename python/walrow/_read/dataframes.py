@@ -32,10 +32,9 @@ def to_parquet(source: Reader, path: str | os.PathLike[str], one_schema: bool) -
     from pyarrow import parquet
 
     if not one_schema:
-        text = (
+        raise OptionError(
             "to_parquet writes one table: choose it with table=, or use envelope=True"
         )
-        raise OptionError(text)
     target = Path(path)
     count = 0
     with NamedTemporaryFile(
@@ -61,8 +60,7 @@ def to_pandas(
 ) -> Any:
     """Returns a `pandas.DataFrame`, or a `ByTable` of them."""
     if decimals not in {"exact", "float"}:
-        text = f"decimals must be exact or float, not {decimals!r}"
-        raise OptionError(text)
+        raise OptionError(f"decimals must be exact or float, not {decimals!r}")
     if dtype_backend not in {"pyarrow", "numpy"}:
         text = f"dtype_backend must be pyarrow or numpy, not {dtype_backend!r}"
         raise OptionError(text)

@@ -6,6 +6,7 @@ import html
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from walrow._late import pa
 from walrow._results import counted, table
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def batch(batch: Batch) -> str:
     ]
     rows: list[list[str]] = []
     if importlib.util.find_spec("pyarrow") is not None:
-        import pyarrow as pa
-
         records = pa.record_batch(batch).slice(0, _ROWS)
         columns = [_values(column) for column in records.columns]
         rows = [list(row) for row in zip(*columns, strict=True)]

@@ -100,12 +100,10 @@ def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
         OptionError: There is not one table, or the source can be read only once.
     """
     if versions != "union":
-        text = f"versions must be 'one' or 'union', not {versions!r}"
-        raise OptionError(text)
+        raise OptionError(f"versions must be 'one' or 'union', not {versions!r}")
     table = options.get("table")
     if table is None or options.get("schema") is not None:
-        text = 'versions="union" needs table=, and no schema='
-        raise OptionError(text)
+        raise OptionError('versions="union" needs table=, and no schema=')
     known: SchemaOptions = {key: options[key] for key in _COLUMNS if key in options}  # type: ignore[literal-required,assignment]
     if log_of(source) is not None:
         # It knows its versions without its rows.

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from walrow import typing as options
-from walrow._amounts import size
-from walrow._core import DECODER_OPTIONS, OPTIONS, Catalog, Decoder, Reader
-from walrow._options import FOLDER, in_file_system, listed
+from walrow._core import DECODER_OPTIONS, OPTIONS, Decoder, Reader
+from walrow._options import CATALOG, FOLDER, SIZE, Option, listed
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+#: The options of `walrow.read`. The core checks what it is given.
+READ: dict[str, Option[Any, Any]] = {
+    # A TypedDict wraps the source text of its annotations.
+    name: Option.of(
+        name, options.Options.__annotations__[name].__forward_arg__, default
+    )
+    for name, default in OPTIONS.items()
+}
 
 
 def with_options(
@@ -42,10 +49,9 @@ def with_options(
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:
             for name in given.keys() - known:
-                text = (
+                raise TypeError(
                     f"{function.__name__}() got an unexpected keyword argument {name!r}"
                 )
-                raise TypeError(text)
             return function(*args, **read_values(given))
 
         # It has the type of the function.
@@ -60,7 +66,6 @@ def _sign(
     keys: type[Any],
     signature: inspect.Signature,
 ) -> None:
-    types = inspect.get_annotations(keys)
     own = [
         each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD
     ]
@@ -68,12 +73,11 @@ def _sign(
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            # The source text: a TypedDict wraps it.
-            annotation=types[name].__forward_arg__,
+            default=option.default,
+            annotation=option.written,
         )
-        for name, default in OPTIONS.items()
-        if name in types
+        for name, option in READ.items()
+        if name in keys.__annotations__
     ]
     target.__signature__ = signature.replace(parameters=own)
 
@@ -116,39 +120,16 @@ def read_values(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def catalog_of(value: Any, name: str) -> Any:
-    """A catalog, or the path of its file.
-
-    Raises:
-        OptionError: It is a path that no file can have.
-        TypeError: It is neither.
-    """
-    if isinstance(value, Catalog):
-        return value
-    if not isinstance(value, str | os.PathLike):
-        text = (
-            f"{name} must be a walrow.Catalog or the path of its file, not "
-            f"{type(value).__name__}; to read one from a server, use walrow.postgres.catalog"
-        )
-        raise TypeError(text)
-    in_file_system(os.fspath(value), name)
-    return value
-
-
 def _tables(value: Any, name: str) -> Any:
     # The core refuses one name, an empty sequence and wrong items.
     tables = value if isinstance(value, str) else listed(value)
     if tables is not None:
         return tables
-    text = f"{name} must be a sequence of tables, not {type(value).__name__}"
-    raise TypeError(text)
+    raise TypeError(f"{name} must be a sequence of tables, not {type(value).__name__}")
 
 
 _PARSERS: dict[str, Callable[[Any, str], Any]] = {
-    "batch_bytes": size,
-    "catalog": catalog_of,
-    "message_limit": size,
-    "spool_directory": FOLDER.parse,
-    "spool_memory": size,
-    "tables": _tables,
-}
+    name: option.kind.parse
+    for name, option in READ.items()
+    if option.kind in (CATALOG, FOLDER, SIZE)
+} | {"tables": _tables}

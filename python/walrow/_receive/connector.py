@@ -90,8 +90,7 @@ class Connector:
     def stream(self) -> ReplicationStream:
         """The stream, once it is connected."""
         if self._stream is None:
-            text = "there is no connection yet"
-            raise ConnectionLostError(text)
+            raise ConnectionLostError("there is no connection yet")
         return self._stream
 
     def do(self, step: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -182,8 +181,7 @@ class Connector:
         if Part.PUBLICATION in parts and server.tables is not None:
             self._heard(Heard())
             if len(server.publications) != 1:
-                text = "tables creates one publication: name one"
-                raise OptionError(text)
+                raise OptionError("tables creates one publication: name one")
             create_if_missing(server.asked, server.publications[0], server.tables)
             self._heard(Heard())
         self._check_publications(conn)
@@ -194,7 +192,7 @@ class Connector:
             conn,
             self._slot,
             snapshot="export",
-            waiting=self.waiting,
+            progress=self.waiting,
             **server.slot_options,
         )
         began(created)
@@ -235,9 +233,8 @@ class Connector:
             query = sql.SQL(_PUBLICATION).format(name)
             if conn.execute(query).fetchone() is None:
                 hint = hint_for(Command.PUBLICATION, UNDEFINED_OBJECT, publication=name)
-                text = f"there is no publication {name}; {hint}"
                 raise ReplicationError(
-                    text,
+                    f"there is no publication {name}; {hint}",
                     sqlstate=UNDEFINED_OBJECT,
                     publication=name,
                     hint=hint,

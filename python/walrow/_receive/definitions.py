@@ -46,7 +46,6 @@ class Definitions:
     """A log's definitions from a server's catalog, and the definitions that it may lack."""
 
     def __init__(self, known: Catalog, failure: Error | None, now: float) -> None:
-        """Stores the arguments."""
         self._known = _relations_of(known)
         self.trouble: str | None = None
         self.times = 0

@@ -126,7 +126,9 @@ class Driver:
         self._upkeep = Upkeep(keeper, Worker("walrow-upkeep"))
         watch = Watch(self._asker, self._slot)
         self._publisher = Publisher(self._log, watch)
-        self._reports = Reports(options.status, watch, self._publisher, _REPORT_SECONDS)
+        self._reports = Reports(
+            options.progress, watch, self._publisher, _REPORT_SECONDS
+        )
         self._goal = Goal(given, self._server.publications, self._asker)
         self._timeline_watch = TimelineWatch(given, self._slot, self._waiter.wake)
         self._completeness = Completeness(

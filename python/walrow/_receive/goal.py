@@ -20,7 +20,6 @@ class Goal:
     def __init__(
         self, given: dict[str, Any], publications: Sequence[str], asker: Asker
     ) -> None:
-        """Stores the arguments."""
         self._given = given
         self._asker = asker
         self._ask = partial(prepared_transactions, publications=publications)

@@ -252,7 +252,7 @@ class TableLoad:
                 slot,
                 temporary=temporary,
                 snapshot="export",
-                waiting=tick,
+                progress=tick,
                 **slot_options,
             )
             try:

@@ -11,15 +11,8 @@ from typing import Any, Literal
 from walrow._log.retention import Retention
 from walrow._log.writer_options import WriterOptions
 from walrow._options import (
-    DURATION,
-    FLAG,
-    NAMES,
-    NUMBER,
-    TABLES,
-    TEXT,
     Option,
-    called,
-    choice,
+    Value,
     of_kind,
     options,
 )
@@ -33,87 +26,74 @@ from walrow.typing import Duration, TableName
 class ReceiveOptions(WriterOptions):
     """The options of `walrow.receive`."""
 
-    conninfo: Option[str, str] = Option(
+    conninfo: Value[str] = Option(
         "A connection string or URL, as for psycopg. Services, password files, the environment, "
         "TLS, several hosts and unix sockets work too.",
-        TEXT,
         default="",
     )
     _: KW_ONLY
-    slot: Option[str, str] = Option(
-        "A logical slot for pgoutput. Only this receiver may use it.", TEXT
+    slot: Value[str] = Option(
+        "A logical slot for pgoutput. Only this receiver may use it."
     )
     publications: Option[str | Sequence[str], tuple[str, ...]] = Option(
-        "One publication or several.", NAMES
+        "One publication or several."
     )
-    create: Option[bool, bool] = Option(
+    create: Value[bool] = Option(
         "Creates the slot if it does not exist, and with `tables`, the publication.",
-        FLAG,
         default=False,
         more="Changes begin there. Refused if the log has changes already: those since then are "
         "lost with the slot that had them.",
     )
     tables: Option[Sequence[TableName] | None, tuple[TableName, ...] | None] = Option(
         "With `create`, the tables of a new publication. An existing publication must have them.",
-        TABLES,
         default=None,
     )
-    until: Option[Literal["now"] | None, Literal["now"] | None] = Option(
+    until: Value[Literal["now"] | None] = Option(
         '`"now"` ends when everything that is committed by now is in the log. Default: it never '
         "ends.",
-        choice(Literal["now"]),
         default=None,
         more="Loads and prepared transactions that wait for somebody do not hold it: "
         "`Received.left` has them.",
     )
-    streaming: Option[bool | None, bool | None] = Option(
+    streaming: Value[bool | None] = Option(
         "Large transactions come before their commit. Default: yes, but not with `messages`.",
-        FLAG,
         default=None,
         more="In a streamed transaction, messages of rolled-back savepoints look like others. If "
         "you ask for both, `walrow.messages` marks such messages as `undecidable`.",
     )
-    binary: Option[bool, bool] = Option(
+    binary: Value[bool] = Option(
         "Values come in binary. Refused if a published type has no send function.",
-        FLAG,
         default=False,
         more="The server could never send such a value.",
     )
-    messages: Option[bool, bool] = Option("Logical messages come.", FLAG, default=False)
-    two_phase: Option[bool, bool] = Option(
+    messages: Value[bool] = Option("Logical messages come.", default=False)
+    two_phase: Value[bool] = Option(
         "Prepared transactions come at PREPARE. They are in the log once they are committed.",
-        FLAG,
         default=False,
     )
-    failover: Option[bool, bool] = Option(
-        "The slot is copied to standbys. From server 17.", FLAG, default=False
+    failover: Value[bool] = Option(
+        "The slot is copied to standbys. From server 17.", default=False
     )
-    snapshot: Option[bool, bool] = Option(
+    snapshot: Value[bool] = Option(
         "With `create`, the log begins with a load: the rows that the tables have when the slot is "
         "created.",
-        FLAG,
         default=False,
         more="Readers see later changes after it. If it is broken off, it starts over with a new "
         "slot.",
     )
-    jobs: Option[int, int] = Option(
+    jobs: Value[int] = Option(
         "The number of connections that copy tables for a load, up to 64.",
-        NUMBER,
         default=4,
         least=1,
         # A server has 100 connections by default.
         most=64,
     )
-    origin: Option[Literal["any", "none"] | None, Literal["any", "none"] | None] = (
-        Option(
-            '`"none"` skips transactions that came to the server by replication.',
-            choice(Literal["any", "none"]),
-            default=None,
-        )
+    origin: Value[Literal["any", "none"] | None] = Option(
+        '`"none"` skips transactions that came to the server by replication.',
+        default=None,
     )
     publish_after: Option[Duration, float] = Option(
         "Transactions are published for readers after this time.",
-        DURATION,
         default="10s",
         least=0.01,
         # 30 years. A thread cannot wait longer.
@@ -122,16 +102,15 @@ class ReceiveOptions(WriterOptions):
     start_within: Option[Duration | None, float | None] = Option(
         "The time within which a server must be reached for the first time. Default: 10 minutes "
         "with `until`, otherwise without end.",
-        DURATION,
         default=None,
         more="Until then, it is tried again if the server is not reachable or starts, has no "
         "connection left, or its name is not known. A refused login, for example, is an error at "
         "once.",
     )
-    retain: Option[Retention | None, Retention | None] = Option(
+    retain: Value[Retention | None] = Option(
         "The retention of the log: `walrow.log.Retention(age=..., bytes=...)`. Default: everything.",
         of_kind(
-            "Retention",
+            "retention",
             lambda it: isinstance(it, Retention),
             "a walrow.log.Retention(age=..., bytes=...)",
         ),
@@ -139,25 +118,18 @@ class ReceiveOptions(WriterOptions):
         more="It is applied about once a minute, beside the writer, and at the end. See "
         "`Log.retain`.",
     )
-    compact: Option[bool, bool] = Option(
+    compact: Value[bool] = Option(
         "Small segments are merged, up to `segment_size`.",
-        FLAG,
         default=False,
         more="It is done about once a minute, beside the writer, and at the end. See "
         "`Log.compact`.",
     )
-    status: Option[Callable[[Status], None] | None, Callable[[Status], None] | None] = (
-        Option(
-            "Is called about once a second.",
-            called("Callable[[Status], None]"),
-            default=None,
-        )
+    progress: Value[Callable[[Status], None] | None] = Option(
+        "Is called about once a second.", default=None
     )
-    stop: Option[threading.Event | None, threading.Event | None] = Option(
+    stop: Value[threading.Event | None] = Option(
         "Ends it within two seconds when set, as Ctrl-C does. Several receivers may share it.",
-        of_kind(
-            "threading.Event", lambda it: hasattr(it, "is_set"), "a threading.Event()"
-        ),
+        of_kind("event", lambda it: hasattr(it, "is_set"), "a threading.Event()"),
         default=None,
     )
 
@@ -165,11 +137,9 @@ class ReceiveOptions(WriterOptions):
         """Refuses options that contradict each other."""
         text = None
         if not self.slot:
-            text = "slot is empty: name the slot"
-            raise OptionError(text)
+            raise OptionError("slot is empty: name the slot")
         if not self.publications:
-            text = "publications is missing: name at least one"
-            raise OptionError(text)
+            raise OptionError("publications is missing: name at least one")
         check_slot_name(self.slot)
         check_publication_names(self.publications)
         if self.create:

@@ -118,8 +118,7 @@ def check_slot(
             "between are lost. Begin with a new log, and a new copy of the tables"
         )
     if refusal is not None:
-        text = f'slot "{slot}": {refusal}'
-        raise ReplicationError(text, slot=slot)
+        raise ReplicationError(f'slot "{slot}": {refusal}', slot=slot)
     return confirmed or Lsn(0)
 
 
@@ -158,10 +157,9 @@ def check_last_transaction(status: XidStatus | None, last: Last, slot: str) -> N
         return
     if status.status == "in progress" and status.waits:
         # It is committed when the standbys have it: the log may have it before.
-        text = (
+        raise ConnectionLostError(
             f"transaction {last.xid}, which the log has, waits for synchronous standbys"
         )
-        raise ConnectionLostError(text)
     text = (
         f"the log has transaction {last.xid} at {last.lsn}, and the server {why}: it was "
         f'restored from an older copy, and slot "{slot}" was created again or advanced there'

@@ -23,7 +23,6 @@ class Watch:
     """Asks the server for its end of WAL and for what the slot keeps, now and then."""
 
     def __init__(self, asker: Asker, slot: str) -> None:
-        """Stores the arguments."""
         self._asker = asker
         self._slot = slot
         self._found: tuple[int | None, int | None] = (None, None)

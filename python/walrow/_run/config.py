@@ -14,7 +14,6 @@ from typing import Any, Literal
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._log.retention import Retention
 from walrow._options import (
-    COLUMNS,
     DURATION,
     FLAG,
     MAPPING,
@@ -24,7 +23,7 @@ from walrow._options import (
     TEXT,
     Kind,
     Option,
-    choice,
+    Value,
     declared,
     options,
 )
@@ -41,10 +40,9 @@ class Source:
     publications = ReceiveOptions.publications.but(
         "One publication or several. They must exist."
     )
-    dsn: Option[str, str] = Option(
+    dsn: Value[str] = Option(
         "A connection string without a password. Environment variables, such as PGHOST and "
         "PGPASSFILE, supply missing parameters.",
-        TEXT,
         default="",
     )
     create = ReceiveOptions.create.but("Creates the slot if it does not exist.")
@@ -67,8 +65,8 @@ class LogPart:
     """The log."""
 
     _: KW_ONLY
-    path: Option[str, str] = Option(
-        "Its directory. A relative path begins at the directory of this file.", TEXT
+    path: Value[str] = Option(
+        "Its directory. A relative path begins at the directory of this file."
     )
     retain_age = Retention.age.but("How long transactions are kept. Default: for ever.")
     retain_size = Retention.bytes.but(
@@ -89,28 +87,23 @@ class Target:
 
     _: KW_ONLY
     tables: Option[Sequence[str], tuple[str, ...]] = Option(
-        "Patterns of published tables, as schema.table with * and ?. A schema's own dot is [.].",
-        NAMES,
+        "Patterns of published tables, as schema.table with * and ?. A schema's own dot is [.]."
     )
-    to: Option[str, str] = Option(
+    to: Value[str] = Option(
         "The target of each table: delta:PATH, delta:NAME or iceberg:NAME. {schema} and {table} "
-        "become the names of the table. A relative path begins at the directory of this file.",
-        TEXT,
+        "become the names of the table. A relative path begins at the directory of this file."
     )
     exclude: Option[Sequence[str], tuple[str, ...]] = Option(
-        "Patterns of tables that are not meant.", NAMES, default=()
+        "Patterns of tables that are not meant.", default=()
     )
-    engine: Option[
-        Literal["auto", "delta", "spark"], Literal["auto", "delta", "spark"]
-    ] = Option(
+    engine: Value[Literal["auto", "delta", "spark"]] = Option(
         'The library that writes the target. With "auto", deltalake if it is installed for '
         "delta:PATH, and Spark for others.",
-        choice(Literal["auto", "delta", "spark"]),
         default="auto",
     )
     mode = ApplyOptions.mode
     every: Option[Duration, float] = Option(
-        "The pause between two looks at the log.", DURATION, default="10s"
+        "The pause between two looks at the log.", default="10s"
     )
     keys = ApplyOptions.keys
     deletes = ApplyOptions.deletes
@@ -128,24 +121,26 @@ class Target:
     storage_options = DeltaApplyOptions.storage_options.but(
         "Options of the object store, as deltalake takes them. Keep secrets in the environment."
     )
-    columns = ApplyOptions.columns.but(kind=COLUMNS)
-    types = ApplyOptions.types.but(
-        "The Arrow type for a column or a PostgreSQL type.", kind=MAPPING
+    columns = ApplyOptions.columns
+    types: Value[Mapping[str, str] | None] = Option(
+        "The Arrow type for a column or a PostgreSQL type.", default=None
     )
-    unrepresentable: Option[Literal["error", "null"], Literal["error", "null"]] = (
-        Option(
-            "The policy for values that the Arrow type cannot hold.",
-            choice(Literal["error", "null"]),
-            default="error",
-        )
+    unrepresentable: Value[Literal["error", "null"]] = Option(
+        "The policy for values that the Arrow type cannot hold.", default="error"
     )
-    load: Option[Literal["auto", "ask"], Literal["auto", "ask"]] = Option(
+    load: Value[Literal["auto", "ask"]] = Option(
         'Whether a table that needs a load gets one by itself ("auto"), or `walrow status` names '
         'it ("ask").',
-        choice(Literal["auto", "ask"]),
         default="auto",
     )
     memory = DeltaApplyOptions.memory.but("About how much memory deltalake takes.")
+
+
+SPARK: Value[Mapping[str, str] | None] = Option.of(
+    "spark",
+    "Mapping[str, str]",
+    text='Settings of Spark\'s session, such as "spark.jars.packages". Names are in quotes.',
+)
 
 
 def shared(part: Source | LogPart | Target, function: Any) -> dict[str, Any]:
@@ -202,7 +197,6 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["properties"]["source"]["required"]
     ['slot', 'publications']
     """
-    spark = 'Settings of Spark\'s session, such as "spark.jars.packages". Names are in quotes.'
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "The file of `walrow run`",
@@ -215,7 +209,7 @@ def json_schema() -> dict[str, Any]:
                 "type": "array",
                 "items": _table(Target),
             },
-            "spark": {"description": spark, **_TEXTS},
+            "spark": _key(SPARK),
         },
         "required": ["source", "log", "target"],
         "additionalProperties": False,
@@ -250,15 +244,12 @@ def _amount(type_: str, pattern: str) -> dict[str, Any]:
     }
 
 
-_NAMES = {"type": "array", "items": {"type": "string"}}
-_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 _VALUES: dict[Kind, dict[str, Any]] = {
     TEXT: {"type": "string"},
     FLAG: {"type": "boolean"},
     NUMBER: {"type": "integer"},
-    NAMES: _NAMES,
-    COLUMNS: _NAMES,
-    MAPPING: _TEXTS,
+    NAMES: {"type": "array", "items": {"type": "string"}},
+    MAPPING: {"type": "object", "additionalProperties": {"type": "string"}},
     DURATION: _amount("number", r"^(\d+(\.\d+)? ?[sSmMhHdDwW]?|inf)$"),
     SIZE: _amount("integer", r"^(\d+(\.\d+)? ?([kKmMgGtT]([iI]?[bB])?|[bB])|0)$"),
 }

@@ -8,15 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from walrow._apply.items import Applied, Engine, Token
+from walrow._apply.items import Applied, Engine
+from walrow._apply.many import AllApplied
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
 from walrow._apply.units import LogContents
 from walrow._log.names import NamedTables
-from walrow._lsn import Lsn
 from walrow._run.config import Target, shared
 from walrow._run.matching import Claim
 from walrow.errors import Error
 from walrow.log import Log
+from walrow.typing import TableName
 
 
 class Job(NamedTuple):
@@ -44,11 +45,7 @@ class _Stopped(Exception):  # noqa: N818 - it is no error
 
 
 class Tables:
-    """The tables that one engine writes, and the results so far.
-
-    A target is not looked at before the log has something new for it. Its own record counts as soon
-    as there is.
-    """
+    """The tables that one engine writes, and the results so far."""
 
     def __init__(
         self,
@@ -67,7 +64,7 @@ class Tables:
         self._apply_all = apply_all
         self._stop = stop
         self._wrapped = wrapped
-        self._known: dict[int, Applied] = {}
+        self._known: dict[TableName, Applied] = {}
         # Spark applies several tables at once.
         self._lock = threading.Lock()
 
@@ -84,17 +81,9 @@ class Tables:
         contents.tables = NamedTables(
             (replace(it, left=None) for it in tables), contents.record
         )
-        by_oid: dict[int, Job] = {}
-        for job in jobs:
-            known = self._known.get(job.claim.table.oid)
-            if known is None or _has_news(contents, job, known):
-                by_oid[job.claim.table.oid] = job
-            else:
-                done(job, _quiet(known, log.end))
-        if not by_oid:
-            return
+        by_oid = {job.claim.table.oid: job for job in jobs}
 
-        def listener(oid: int, result: Applied | Exception) -> None:
+        def progress(oid: int, result: Applied | Exception) -> None:
             job = by_oid[oid]
             with self._lock:
                 if isinstance(result, Applied):
@@ -112,45 +101,10 @@ class Tables:
                 contents,
                 {oid: job.claim.place for oid, job in by_oid.items()},
                 options={oid: job.options for oid, job in by_oid.items()},
-                listener=listener,
+                # A target is not looked at before the log has something new for it.
+                previous=AllApplied(dict(self._known), {}, {}, {}),
+                progress=progress,
             )
-
-
-def _has_news(contents: LogContents, job: Job, known: Applied) -> bool:
-    """Whether a log may have something for a target since its last call."""
-    log, oid, token = contents.log, job.claim.table.oid, Token.from_json(known.token)
-    return (
-        token is None
-        or token.source != log.source
-        # Another place is another target.
-        or known.target != job.claim.place
-        or known.end > log.end
-        or known.end < contents.erased.get(oid, 0)
-        # Histories and changes follow erasures.
-        or (token.mode != "current" and token.erasures != contents.erasures.get(oid, 0))
-        or any(it.end > known.end for it in contents.stretches(oid))
-        or any(
-            it.holds_at(log.end, log.end) for it in contents.record.marks.get(oid, ())
-        )
-    )
-
-
-def _quiet(known: Applied, end: Lsn) -> Applied:
-    """The result for a target without news since its last call."""
-    return replace(
-        known,
-        start=known.end,
-        end=end,
-        committed=False,
-        overwritten=False,
-        rows=0,
-        net_rows=0,
-        inserted=None,
-        updated=None,
-        deleted=None,
-        never_sent=0,
-        erased=0,
-    )
 
 
 def delta_tables(stop: threading.Event) -> Tables:
@@ -193,5 +147,4 @@ def _refuse_gone(session: Any) -> None:
         if java is not None:
             java.java.lang.System.currentTimeMillis()
     except Exception:
-        text = "Spark has ended: its Java process is gone"
-        raise GoneError(text) from None
+        raise GoneError("Spark has ended: its Java process is gone") from None

@@ -12,14 +12,13 @@ import re
 import stat
 import string
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from walrow._apply.engines import is_path
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
 from walrow._options import (
-    COLUMNS,
     DURATION,
     FLAG,
     MAPPING,
@@ -31,7 +30,7 @@ from walrow._options import (
     Option,
     declared,
 )
-from walrow._run.config import Loaded, LogPart, RunFile, Source, Target
+from walrow._run.config import SPARK, Loaded, LogPart, RunFile, Source, Target
 from walrow._run.matching import refuse_pattern
 from walrow._secrets import is_secret
 from walrow._sources.urls import is_url
@@ -84,8 +83,7 @@ def parse(text: str, path: Path, *, is_private: bool) -> Loaded:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         # It has the line, and at most one character of the file.
-        text = f"{path}: it is not TOML: {error}"
-        raise OptionError(text) from None
+        raise OptionError(f"{path}: it is not TOML: {error}") from None
     file = reader.file(found)
     reader.check(file, found, is_private=is_private)
     targets = {
@@ -103,7 +101,6 @@ class _Reader:
     """Turns what tomllib returns into the classes of `config`."""
 
     def __init__(self, name: str, text: str) -> None:
-        """Finds the lines."""
         self._name = name
         self.places = places(text)
 
@@ -127,7 +124,7 @@ class _Reader:
             source=self._table(Source, part("source"), ("source",)),
             log=self._table(LogPart, part("log"), ("log",)),
             target=self._targets(part("target")),
-            spark=self._texts(found.get("spark", {}), ("spark",)),
+            spark=self._value(SPARK, found.get("spark", {}), ("spark",)),
         )
 
     def _refuse_unknown(
@@ -172,44 +169,24 @@ class _Reader:
             OptionError: It has another type, or is out of its range.
         """
         kind = option.kind
-        if kind.choices:
-            if found not in kind.choices:
-                words = ", ".join(f'"{it}"' for it in kind.choices)
-                raise self.error(place, f"it must be one of {words}")
-        elif kind in (NAMES, COLUMNS):
-            if not isinstance(found, list) or not all(
-                isinstance(it, str) for it in found
-            ):
-                text = f'it must be a list of texts: ["…"]{_is(found)}'
-                raise self.error(place, text)
-        elif kind is MAPPING:
+        type_, words = _TYPES.get(kind) or (object, _one_of(kind.choices))
+        if isinstance(found, float) and kind == SIZE and found.is_integer():
+            found = int(found)
+        if not isinstance(found, type_) or (isinstance(found, bool) and kind != FLAG):
+            raise self.error(place, f"it must be {words}{_is(found)}")
+        if kind == MAPPING:
             self._texts(found, place)
-        elif kind in _AMOUNTS:
-            found = self._amount(kind, found, place)
-        else:
-            type_, words = _TYPES[kind]
-            if not isinstance(found, type_) or (
-                kind is NUMBER and isinstance(found, bool)
-            ):
-                raise self.error(place, f"it must be {words}{_is(found)}")
         try:
+            if kind != NAMES:
+                kind.parse(found, "it")
+            # Only the range can be wrong now.
+            words = ""
             return option.parse(found, "it")
         except OptionError as error:
-            raise self.error(place, str(error)) from None
+            text = f"it must be {words}" if words else str(error)
+            raise self.error(place, text) from None
 
-    def _amount(self, kind: Kind, found: Any, place: Place) -> Any:
-        if isinstance(found, float) and kind is SIZE and found.is_integer():
-            found = int(found)
-        try:
-            return kind.parse(found, "it")
-        except OptionError:
-            raise self.error(place, f"it must be {_AMOUNTS[kind]}") from None
-
-    def _texts(self, found: Any, place: Place) -> dict[str, str]:
-        if not isinstance(found, dict):
-            raise self.error(
-                place, f"it must be a table of names and texts{_is(found)}"
-            )
+    def _texts(self, found: Any, place: Place) -> None:
         for key, value in found.items():
             if isinstance(value, dict):
                 text = f'names with a dot need quotes: "{key}.…" = "…"'
@@ -217,7 +194,6 @@ class _Reader:
             if not isinstance(value, str):
                 text = f"it must be a text in quotes{_is(value)}"
                 raise self.error((*place, key), text)
-        return found
 
     def check(self, file: RunFile, given: dict[str, Any], *, is_private: bool) -> None:
         """Checks what the options do not say, with the values that the file has.
@@ -379,6 +355,10 @@ def _unknown(key: str, known: list[str]) -> str:
     return f"there is no such key here: there are {', '.join(known)}"
 
 
+def _one_of(choices: Iterable[str]) -> str:
+    return "one of " + ", ".join(f'"{it}"' for it in choices)
+
+
 def _is(found: Any) -> str:
     """The type of a value. The value itself may be secret."""
     kind = next(
@@ -396,14 +376,14 @@ _SPARK_SECRET = re.compile(
 #: The options of one engine alone.
 _OF_SPARK = declared(SparkApplyOptions).keys() - declared(DeltaApplyOptions).keys()
 _OF_DELTA = declared(DeltaApplyOptions).keys() - declared(SparkApplyOptions).keys()
-_AMOUNTS = {
-    DURATION: 'a duration: seconds, or a text such as "10s", "12h" or "7d"',
-    SIZE: 'a size: bytes, or a text such as "64MiB" or "50GB"',
-}
-_TYPES: dict[Kind, tuple[type, str]] = {
+_TYPES: dict[Kind, tuple[Any, str]] = {
     TEXT: (str, "a text in quotes"),
     FLAG: (bool, "true or false"),
     NUMBER: (int, "a whole number"),
+    NAMES: (list, 'a list of texts: ["…"]'),
+    MAPPING: (dict, "a table of names and texts"),
+    DURATION: (object, 'a duration: seconds, or a text such as "10s", "12h" or "7d"'),
+    SIZE: (object, 'a size: bytes, or a text such as "64MiB" or "50GB"'),
 }
 _FOUND = {
     bool: "true or false",

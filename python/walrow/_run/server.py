@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,14 +11,11 @@ from walrow._postgres.preflight.published import tables_to_check
 from walrow._postgres.preflight.tables import check_snapshot
 from walrow._postgres.published import HAS_SCHEMAS, for_version
 from walrow._postgres.session import quote, records
+from walrow._run.config import Source
 from walrow._run.matching import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     import psycopg
-
-    from walrow._run.config import Source
 
 
 class Published(NamedTuple):

@@ -97,11 +97,10 @@ class Chunks:
                 # Not closed here: the creator of an iterator closes it.
                 items = iter(source)  # type: ignore[arg-type]
             except TypeError:
-                text = (
+                raise TypeError(
                     "a source is a path, a URL, a file, bytes, or an iterable of chunks or "
                     f"rows, not {type(source).__name__}"
-                )
-                raise TypeError(text) from None
+                ) from None
             self._items = _of_chunks(items, state)
 
     def __iter__(self) -> Iterator[Any]:
@@ -338,8 +337,7 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
         matches = glob(path, recursive=True)  # noqa: PTH207
         found = sorted((it for it in matches if not os.path.isdir(it)), key=_parts)  # noqa: PTH112
     if not found:
-        text = f"{path}: there are no files"
-        raise FileNotFoundError(text)
+        raise FileNotFoundError(f"{path}: there are no files")
     try:
         sizes = [_size(os.stat(each)) for each in found]  # noqa: PTH116
     except FileNotFoundError as error:
@@ -372,8 +370,7 @@ def _parts(path: str) -> tuple[str, ...]:
 def _in_directory(path: str, above: frozenset[str]) -> Iterator[str]:
     real = os.path.realpath(path)
     if real in above:
-        text = f"{path}: a link leads back to a directory that contains it"
-        raise OSError(text)
+        raise OSError(f"{path}: a link leads back to a directory that contains it")
     with os.scandir(path) as entries:
         for entry in entries:
             if _is_hidden(entry.name):
@@ -406,8 +403,7 @@ def _remote(url: str) -> list[_Place]:
                 if not any(map(_is_hidden, each.removeprefix(path).split("/")))
             ]
     if not found:
-        text = f"{shown}: there are no files"
-        raise FileNotFoundError(text)
+        raise FileNotFoundError(f"{shown}: there are no files")
     scheme = shown.partition("://")[0]
     return [
         _Place(f"{scheme}://{each.lstrip('/')}", partial(system.open, each, "rb"))
@@ -562,8 +558,7 @@ def _is_buffer(source: Any) -> bool:
 
 def _head(block: Any) -> bytes:
     if not _is_buffer(block):
-        text = f"expected bytes-like chunks, not {type(block).__name__}"
-        raise TypeError(text)
+        raise TypeError(f"expected bytes-like chunks, not {type(block).__name__}")
     return bytes(memoryview(block).cast("B")[:HEAD_BYTES])
 
 
@@ -587,19 +582,16 @@ def _check_row(row: Any) -> None:
     if _is_buffer(data):
         return
     if isinstance(data, str):
-        text = (
+        raise OptionError(
             "the rows contain text, as pg_logical_slot_get_changes returns it: use "
             "pg_logical_slot_get_binary_changes with the plugin pgoutput"
         )
-        raise OptionError(text)
     if hasattr(row, "read") or not hasattr(row, "__getitem__"):
-        text = f"expected bytes-like chunks, not {type(row).__name__}"
-        raise TypeError(text)
-    text = (
+        raise TypeError(f"expected bytes-like chunks, not {type(row).__name__}")
+    raise TypeError(
         "the rows must have the columns of pg_logical_slot_get_binary_changes: lsn, xid, "
         "data; or only data"
     )
-    raise TypeError(text)
 
 
 _ROW = 3
@@ -613,28 +605,24 @@ def _refuse(source: Any) -> None:
             raise OptionError(text)
         in_file_system(os.fspath(source), "source")
     if hasattr(source, "read_message") or hasattr(source, "consume_stream"):
-        text = (
+        raise OptionError(
             "a replication cursor of psycopg2 is not a source: pass its messages, as they "
             'come, to walrow.Decoder(framing="message").feed([message.payload])'
         )
-        raise OptionError(text)
     if hasattr(source, "__await__") or hasattr(source, "__aiter__"):
-        text = (
+        raise OptionError(
             f"{type(source).__name__} is asynchronous: pass the rows of `await "
             "cursor.fetchall()`, or feed a walrow.Decoder in an `async for` loop"
         )
-        raise OptionError(text)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__dataframe__"):
-        text = (
+        raise OptionError(
             f"the source is a table, {type(source).__name__}: pass its rows, or the values of "
             'its column with the data, such as table["data"].to_pylist()'
         )
-        raise OptionError(text)
     if hasattr(source, "cursor") and not hasattr(source, "__iter__"):
         is_async = "async" in type(source).__name__.lower()
         kind = "asynchronous connection" if is_async else "connection"
-        text = f"the source is a database {kind}: {_CONNECT}"
-        raise OptionError(text)
+        raise OptionError(f"the source is a database {kind}: {_CONNECT}")
 
 
 _CONNECT = (

@@ -52,12 +52,9 @@ def decompressed(blocks: Iterable[Any], compression: str, name: str) -> Iterator
                 if out:
                     yield out
     if not codec.ended:
-        text = (
-            f"{name}: the {compression} data is truncated: the file is incomplete, so copy "
-            "it again, or wait until it is written"
-        )
         raise UnfinishedError(
-            text,
+            f"{name}: the {compression} data is truncated: the file is incomplete, so copy "
+            "it again, or wait until it is written",
             remedies=(Remedy("unfinished", None, "ignore"),),
             advice="; take only the complete transactions with ",
         )

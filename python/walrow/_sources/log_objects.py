@@ -25,7 +25,6 @@ class LogStore:
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
-        """Makes the file system."""
         self._url = url
         core = fsspec_for(url).core
         with private(url):
@@ -63,7 +62,6 @@ class LogObject:
     """An object that is open."""
 
     def __init__(self, file: Any, url: str) -> None:
-        """Finds its size."""
         self._file = file
         self._url = url
         file.seek(0, os.SEEK_END)

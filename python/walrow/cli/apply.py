@@ -25,7 +25,6 @@ from walrow.cli.arguments import (
     OrByFile,
     Value,
     as_json,
-    library_option,
     options_of,
     pairs,
     repeatable,
@@ -48,9 +47,8 @@ from walrow.log import Log
     help="What writes the target. auto: for delta:PATH, deltalake if it is installed; for others, "
     "and with --conf, --cluster-by or --widen-types, Spark.",
 )
-@options_of(SparkApplyOptions, only="cluster_by")
-@options_of(SparkApplyOptions, only="widen_types")
-@options_of(DeltaApplyOptions, only="memory")
+@options_of(SparkApplyOptions, only=("cluster_by", "widen_types"))
+@options_of(DeltaApplyOptions, only=("memory",))
 @click.option(
     "--every",
     type=Value(Option("", DURATION, least=0.001)),
@@ -72,9 +70,6 @@ from walrow.log import Log
     "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
 @as_json("Print what was done as JSON.")
-@library_option("columns")
-@library_option("types")
-@library_option("unrepresentable")
 @quiet
 def apply(
     *,
@@ -151,11 +146,9 @@ class _Progress:
     """Says now and then how many rows were read."""
 
     def __init__(self) -> None:
-        """Waits for some seconds first."""
         self._last = time.monotonic()
 
     def __call__(self, rows: int) -> None:
-        """Is called with all rows so far."""
         now = time.monotonic()
         if now - self._last >= _PAUSE:
             self._last = now
@@ -166,8 +159,7 @@ def _storage(items: Sequence[str]) -> dict[str, str]:
     """Splits each NAME=VALUE. A value may be a secret, which no message shows."""
     found = dict(item.partition("=")[::2] for item in items)
     if not all(found) or any("=" not in item for item in items):
-        text = "--storage-option: expected NAME=VALUE"
-        raise click.UsageError(text)
+        raise click.UsageError("--storage-option: expected NAME=VALUE")
     return found
 
 

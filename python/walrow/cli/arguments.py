@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
-from typing import get_type_hints as type_hints
+from typing import Any, TypeVar, get_args
 
 import click
 
 from walrow import _options
-from walrow._amounts import at
-from walrow._core import OPTIONS
 from walrow._options import Kind, Option, declared
+from walrow._read.signatures import READ
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
-from walrow.typing import Options
+from walrow.typing import Policy
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -48,17 +45,14 @@ class ByName(Mapping[str, click.Command]):
         self._names = names
 
     def __getitem__(self, name: str) -> click.Command:
-        """The command."""
         if name not in self._names:
             raise KeyError(name)
         return _command(name, name)
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return iter(self._names)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._names)
 
 
@@ -73,7 +67,6 @@ class OrByFile(click.Command):
     """A command that takes either its options or `--config FILE`."""
 
     def __init__(self, *given: Any, by_file: str, **options: Any) -> None:
-        """Adds the option to the help."""
         super().__init__(*given, **options)
         self._by_file = by_file
         text = "Do so as the file of walrow run says. Only --json and -q are for both."
@@ -150,65 +143,84 @@ class Value(click.ParamType[Any]):
     """A value that a parser of the library reads."""
 
     def __init__(self, kind: Kind | Option[Any, Any]) -> None:
-        named = kind.kind if isinstance(kind, Option) else kind
-        self.name = named.name.partition(" ")[0].lower()
-        self._kind, self._parse = named, kind.parse
+        self._kind = kind.kind if isinstance(kind, Option) else kind
+        self._parse = kind.parse
+        self.name = self._kind.name
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
         """Refuses what the library refuses."""
+        words = _AMOUNTS.get(self._kind)
         try:
+            self._kind.parse(value, "the value")
+            # Only the range can be wrong now.
+            words = None
             return self._parse(value, "the value")
         except OptionError as error:
-            self.fail(self._refusal(value) or str(error), param, ctx)
-
-    def _refusal(self, value: Any) -> str | None:
-        """The error in words of the command line. None if only the range is wrong."""
-        words = _AMOUNTS.get(self._kind.parse)
-        try:
-            self._kind.parse(value, "")
-        except OptionError:
-            return None if words is None else f"{value} is {words}"
-        return None
+            self.fail(f"{value} is not {words}" if words else str(error), param, ctx)
 
 
-#: The ends of errors, by the parser that refuses a text.
+#: What a text should have been.
 _AMOUNTS = {
-    _options.SIZE.parse: "not a size, such as 64MiB or 50GB",
-    _options.DURATION.parse: "not a duration, such as 30s, 12h or 7d",
-    _options.LSN.parse: "not an LSN, such as 16/B374D848",
-    at: "not an LSN, such as 16/B374D848, or a time, such as 2026-01-31T12:00:00Z, -1h or today",
+    _options.SIZE: "a size, such as 64MiB or 50GB",
+    _options.DURATION: "a duration, such as 30s, 12h or 7d",
+    _options.LSN: "an LSN, such as 16/B374D848",
+    _options.AT: "an LSN, such as 16/B374D848, or a time, such as 2026-01-31T12:00:00Z, -1h or today",
 }
 
 
 def options_of(
-    cls: type[Any], *without: str, only: str | None = None
+    cls: type[Any], *without: str, only: Collection[str] = ()
 ) -> Callable[[F], F]:
     """Declares the options of a function of the library, from its list.
 
     Args:
         cls: The list. Options whose values are objects, such as functions, do not count.
         without: The names of options that are declared in another way.
-        only: The name of the only option.
+        only: The names of the only options.
     """
     known = declared(cls)
-    flags = {name: _flag(each) for name, each in known.items()}
 
     def declare(function: F) -> F:
         for name, each in reversed(known.items()):
-            if name in without or only not in (None, name):
+            if name in without or (only and name not in only):
                 continue
             if (settings := _settings(each)) is not None:
                 text = _NAME.sub(
-                    lambda it: flags.get(it[1], it[1].strip('"')), each.text
+                    lambda it: (
+                        _flag(known[it[1]]) if it[1] in known else it[1].strip('"')
+                    ),
+                    each.text,
                 )
                 if settings.get("multiple"):
                     text += " Repeatable."
-                click.option(flags[name], name, help=text, **settings)(function)
+                click.option(_flag(each), name, help=text, **settings)(function)
         return function
 
     return declare
+
+
+def library_option(name: str, text: str = "") -> Callable[[F], F]:
+    """Declares an option of `walrow.read`, with the default that it has there.
+
+    Args:
+        name: The option's name in `walrow.typing.Options`.
+        text: Its help. Default: what several commands say.
+    """
+    settings = _settings(READ[name]) or {}
+    return click.option(_flag(READ[name]), name, help=text or _TEXTS[name], **settings)
+
+
+#: The help of options of `walrow.read` that several commands have.
+_TEXTS = {
+    "columns": "Only this column: total, orders.total. Repeatable.",
+    "metadata_prefix": "The prefix of the metadata columns' names.",
+    "profile": "Native types, Spark's types, or PostgreSQL's text.",
+    "types": "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
+    "unrepresentable": "The policy for values that the Arrow type cannot hold: error (the default), "
+    "null or sentinel, for one column or all. Repeatable.",
+}
 
 
 def _flag(option: Option[Any, Any]) -> str:
@@ -223,54 +235,34 @@ def _flag(option: Option[Any, Any]) -> str:
 
 def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
     """The settings of click for an option. None if the command line cannot have it."""
-    kind, required = option.kind, {"required": option.is_required}
+    kind, default = option.kind, option.default
     if kind is _options.FLAG:
-        return {"is_flag": True, "default": option.default}
-    if kind in _REPEATABLE:
-        callback = _sequence if option.default is None else None
-        return required | {
+        return {"is_flag": True, "default": default}
+    settings: dict[str, Any] = {
+        "required": option.is_required,
+        "metavar": _METAVARS.get(option.name, kind.metavar),
+    }
+    if (split := _REPEATABLE.get(kind)) is not None:
+        absent = None if option.is_required else default
+        return settings | {
             "type": TEXT,
             "multiple": True,
-            "callback": callback,
-            "metavar": kind.metavar,
+            "callback": lambda _, given, items: split(given.opts[0], items) or absent,
         }
     if kind.choices:
-        type_: Any = click.Choice(kind.choices)
-    elif kind is _options.NUMBER:
-        type_ = Number(option.least, option.most)
-    elif kind in _PARSED or kind.metavar is not None:
-        type_ = Value(option)
-    elif kind.name in _TEXTS:
-        type_ = _TEXTS[kind.name]
+        settings["type"] = click.Choice(kind.choices)
+    elif kind == _options.NUMBER:
+        settings["type"] = Number(option.least, option.most)
+    elif kind in _TYPES:
+        settings["type"] = _TYPES[kind]
+    elif kind in _AMOUNTS or kind.metavar is not None:
+        settings["type"] = Value(option)
     else:
         return None
-    metavar = kind.metavar or _METAVARS.get(option.name)
-    settings = required | {"type": type_, "metavar": metavar}
-    if option.is_required:
-        # For click, None would be a value.
-        return settings
-    default = option.default
-    return settings | {"default": default, "show_default": default is not None}
-
-
-_NAME = re.compile("`([^`]+)`")
-_REPEATABLE = (_options.NAMES, _options.COLUMNS, _options.TABLES)
-#: The names of values in the help, by option, where the kind is a text or a directory.
-_METAVARS = {
-    "compress": "METHOD",
-    "deleted_column": "COLUMN",
-    "label": "LABEL",
-    "log": "LOG",
-    "manifest_checksums": "ALGORITHM",
-    "slot": "SLOT",
-    "target": "TARGET",
-}
-_PARSED = (_options.AT, _options.SIZE, _options.DURATION, _options.LSN)
-_TEXTS = {
-    _options.TEXT.name: TEXT,
-    _options.TABLE.name: TABLE,
-    _options.FOLDER.name: _Folder(),
-}
+    if not option.is_required:
+        # For click, None would be a value of a required option.
+        settings |= {"default": default, "show_default": default is not None}
+    return settings
 
 
 LSN_OR_TIME = Value(_options.AT)
@@ -311,67 +303,6 @@ class _File(click.Path):
         return super().convert(value, param, ctx)
 
 
-def library_option(
-    name: str, text: str = "", *, metavar: str | None = None
-) -> Callable[[F], F]:
-    """Declares an option of `walrow.read`, with the type and the default that it has there.
-
-    Args:
-        name: The option's name in `walrow.typing.Options`.
-        text: Its help. Default: what several commands say.
-        metavar: The name of its value in the help.
-    """
-    hint = type_hints(Options)[name]
-    kinds = [get_origin(each) or each for each in (hint, *get_args(hint))]
-    default = OPTIONS[name]
-    shared = _SHARED.get(name, ("", None))
-    settings: dict[str, Any] = {
-        "help": text or shared[0],
-        "metavar": metavar or shared[1],
-    }
-    if hint is bool:
-        settings["is_flag"] = True
-    elif Mapping in kinds:
-        choices = [
-            get_args(each) for each in get_args(hint) if get_origin(each) is Literal
-        ]
-        settings |= {"type": TEXT, "multiple": True}
-        settings["callback"] = _policies(choices[0], default) if choices else _mapping
-    elif Sequence in kinds:
-        settings |= {"type": TEXT, "multiple": True, "callback": _sequence}
-    elif Literal in kinds:
-        (words,) = [
-            each for each in (hint, *get_args(hint)) if get_origin(each) is Literal
-        ]
-        settings |= {"type": click.Choice(get_args(words)), "default": default}
-    elif os.PathLike in kinds:
-        settings["type"] = _File(exists=True, dir_okay=False, path_type=Path)
-    else:
-        settings |= {"type": TEXT, "default": default}
-    settings["show_default"] = settings.get("default") is not None
-    flag = "--" + name.replace("_", "-")
-    if settings.get("multiple"):
-        flag = flag.removesuffix("s")
-    return click.option(flag, name, **settings)
-
-
-#: Texts and values of options that several commands have.
-_SHARED = {
-    "columns": ("Only this column: total, orders.total. Repeatable.", "COLUMN"),
-    "metadata_prefix": ("The prefix of the metadata columns' names.", "PREFIX"),
-    "profile": ("Native types, Spark's types, or PostgreSQL's text.", None),
-    "types": (
-        "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
-        "COLUMN=TYPE",
-    ),
-    "unrepresentable": (
-        "The policy for values that the Arrow type cannot hold: error (the default), null or "
-        "sentinel, for one column or all. Repeatable.",
-        "[COLUMN=]POLICY",
-    ),
-}
-
-
 def repeatable(flag: str, name: str, *, metavar: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click
     """Declares an option of texts."""
     return click.option(
@@ -384,18 +315,6 @@ def as_json(help: str) -> Callable[[F], F]:  # noqa: A002 - as click
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
-def _sequence(
-    _context: click.Context, _parameter: click.Parameter, items: Sequence[str]
-) -> Sequence[str] | None:
-    return items or None
-
-
-def _mapping(
-    _context: click.Context, parameter: click.Parameter, items: Sequence[str]
-) -> dict[str, str] | None:
-    return pairs(parameter.opts[0], items) or None
-
-
 def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
     """Splits each NAME=VALUE that an option was given."""
     found = {}
@@ -403,8 +322,7 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
         at = _equals(item)
         key, equals, value = item[:at], item[at : at + 1], item[at + 1 :]
         if not (key and equals and value):
-            text = f"{option} {item}: expected NAME=VALUE"
-            raise click.UsageError(text)
+            raise click.UsageError(f"{option} {item}: expected NAME=VALUE")
         found[key] = value
     return found
 
@@ -425,20 +343,41 @@ def _equals(item: str) -> int:
     return len(item)
 
 
-def _policies(
-    choices: Sequence[str], default: str
-) -> Callable[[click.Context, click.Parameter, Sequence[str]], str | dict[str, str]]:
+def _policies(option: str, items: Sequence[str]) -> dict[str, str]:
     """Splits [COLUMN=]POLICY. A policy without a column is for all other columns."""
+    found = pairs(option, [it if "=" in it else f"*={it}" for it in items])
+    choices = get_args(Policy)
+    for value in found.values():
+        if value not in choices:
+            text = f"{option} {value}: expected one of {', '.join(choices)}"
+            raise click.UsageError(text)
+    return found
 
-    def split(
-        _context: click.Context, parameter: click.Parameter, items: Sequence[str]
-    ) -> str | dict[str, str]:
-        option = parameter.opts[0]
-        found = pairs(option, [it if "=" in it else f"*={it}" for it in items])
-        for value in found.values():
-            if value not in choices:
-                text = f"{option} {value}: expected one of {', '.join(choices)}"
-                raise click.UsageError(text)
-        return found or default
 
-    return split
+_NAME = re.compile("`([^`]+)`")
+#: How the texts of options are put together that can be repeated.
+_REPEATABLE: dict[Kind, Callable[[str, Sequence[str]], Any]] = {
+    _options.NAMES: lambda _, items: items,
+    _options.TABLES: lambda _, items: items,
+    _options.MAPPING: pairs,
+    _options.ARROW_TYPES: pairs,
+    _options.POLICIES: _policies,
+}
+#: The names of values in the help, by option, where the kind does not say it.
+_METAVARS = {
+    **dict.fromkeys(("columns", "keys", "partition_by", "cluster_by"), "COLUMN"),
+    "deleted_column": "COLUMN",
+    "label": "LABEL",
+    "log": "LOG",
+    "manifest_checksums": "ALGORITHM",
+    "metadata_prefix": "PREFIX",
+    "session": "SETTING=VALUE",
+    "slot": "SLOT",
+    "target": "TARGET",
+}
+_TYPES: dict[Kind, click.ParamType[Any]] = {
+    _options.TEXT: TEXT,
+    _options.TABLE: TABLE,
+    _options.FOLDER: _Folder(),
+    _options.CATALOG: _File(exists=True, dir_okay=False, path_type=Path),
+}

@@ -40,12 +40,10 @@ def _moved(
     for item in items:
         parts = [it.replace("\\=", "=") for it in _EQUALS.split(item)]
         if len(parts) != _PARTS or not all(parts):
-            text = f"{parameter.opts[0]} {item}: expected OLD=NEW"
-            raise click.UsageError(text)
+            raise click.UsageError(f"{parameter.opts[0]} {item}: expected OLD=NEW")
         old, new = parts
         if old in found:
-            text = f"{parameter.opts[0]} {old} is there twice"
-            raise click.UsageError(text)
+            raise click.UsageError(f"{parameter.opts[0]} {old} is there twice")
         found[old] = new
     return found
 
@@ -109,8 +107,7 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
 def _pipe(dsn: str, options: dict[str, Any]) -> None:
     del options["to"]
     if options.pop("format") != "tar" or options.pop("tablespaces"):
-        text = "--to - writes a tar: --format plain needs a directory"
-        raise click.UsageError(text)
+        raise click.UsageError("--to - writes a tar: --format plain needs a directory")
     if sys.stdout.isatty():
         text = "--to - writes a tar, which is not for a terminal: use a pipe"
         raise click.UsageError(text)
@@ -162,7 +159,7 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     stop = threading.Event()
     show = print_state if as_json else Notes()
     with stopped_by_signals(stop):
-        received = of_python.receive_wal(dsn, status=show, stop=stop, **options)
+        received = of_python.receive_wal(dsn, progress=show, stop=stop, **options)
     if not (as_json or is_quiet()):
         say(
             f"walrow: durable up to {received.flushed} of timeline {received.timeline}"

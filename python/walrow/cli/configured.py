@@ -84,7 +84,7 @@ def receive_by_file(
             log=loaded.log,
             until=until,
             retain=retention if retention != Retention() else None,
-            status=shown,
+            progress=shown,
             stop=stop,
             **shared(source, ReceiveOptions),
             **shared(log, ReceiveOptions),

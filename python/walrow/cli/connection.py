@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +15,6 @@ from walrow._postgres.server_errors import replication_error
 from walrow.cli.arguments import TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import psycopg
 
 _HELP = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 import click
 
 from walrow._core import Batch, Reader
-from walrow._late import library
+from walrow._late import library, pa
 from walrow._read.schemas import schema_of_all
 from walrow._read.starts import start_in_capture
 from walrow._results import counted
@@ -18,6 +19,18 @@ from walrow._secrets import is_conninfo
 from walrow._sources.logs import find_log, part_of
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
+from walrow.cli.jsonlines import has_sentinels
+from walrow.cli.output import (
+    FORMATS,
+    GROUP_ROWS,
+    Files,
+    Json,
+    Writer,
+    allow_open_files,
+    file_name,
+    is_file_name,
+    unbuffered,
+)
 from walrow.cli.places import resolved, say_time
 from walrow.cli.terminal import say
 from walrow.errors import (
@@ -26,13 +39,7 @@ from walrow.errors import (
     SchemaError,
     UnfinishedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, Literal, Unpack
-
-    from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, StateOptions, UnresolvedType
+from walrow.typing import Options, StateOptions, UnresolvedType
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -63,7 +70,6 @@ def to_output(function: F) -> F:
     "tables",
     "Only this table: orders, public.orders. Repeatable. Or, alone, walrow.transactions, "
     "walrow.messages, walrow.relations, walrow.truncates.",
-    metavar="TABLE",
 )
 @click.option(
     "--versions",
@@ -75,7 +81,6 @@ def to_output(function: F) -> F:
 @library_option(
     "columns",
     "Only this column, besides the metadata columns: total, orders.total. Repeatable.",
-    metavar="COLUMN",
 )
 @library_option(
     "envelope", "All tables under one schema, with columns as maps of names to text."
@@ -117,7 +122,6 @@ def to_output(function: F) -> F:
 @library_option(
     "session",
     "The encoding of a capture that does not report it: client_encoding=LATIN1.",
-    metavar="SETTING=VALUE",
 )
 @library_option("metadata_prefix")
 def decode(
@@ -193,11 +197,10 @@ def _resolve_times(files: Sequence[str], options: Options) -> None:
         return
     if isinstance(start, dt.datetime):
         if "-" in files:
-            text = (
+            raise click.UsageError(
                 "--start is a time, which reads a capture twice, and standard input is read once: name "
                 "a file, or pass the LSN"
             )
-            raise click.UsageError(text)
         options["start"] = found = start_in_capture([*files], start, options)
         say_time("--start", start, f", in the capture {found}")
     say_time("--end", end)
@@ -210,19 +213,15 @@ def _choose_tables(options: Options, to: str, form: str) -> None:
         options["table"] = tables[0]
         del options["tables"]
     elif tables and not (options["envelope"] or form == "json" or _is_directory(to)):
-        text = (
+        raise click.UsageError(
             f"{Path(to).name} takes one table, but --table chooses {len(tables)}: write "
             "them with --to DIR/, as JSON lines or with --envelope"
         )
-        raise click.UsageError(text)
 
 
 def prepared(to: str, form: str | None, options: Options | StateOptions) -> str:
     """Prepares the options for an output. Returns its format."""
     require_pyarrow()
-    from walrow.cli.jsonlines import has_sentinels
-    from walrow.cli.output import GROUP_ROWS
-
     policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     options["batch_rows"] = GROUP_ROWS
@@ -241,8 +240,6 @@ def write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
 
 
 def _write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
-    from walrow.cli.output import Files, Json, unbuffered
-
     if to == "-":
         writer = Json(unbuffered(sys.stdout.buffer))
         batches.written = writer.written
@@ -266,8 +263,6 @@ def _write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
 def _one_table(
     path: Path, form: str, batches: Counted, files: Files, *, one_schema: bool
 ) -> None:
-    import pyarrow as pa
-
     if one_schema:
         only = files.create(path, form, pa.schema(batches.reader.schema))
         for batch in batches:
@@ -281,12 +276,11 @@ def _one_table(
             name, schema = (batch.schema_name, batch.table_name), found
             writer = files.create(path, form, schema)
         elif (batch.schema_name, batch.table_name) != name:
-            text = (
+            raise click.UsageError(
                 f"the capture has changes of {'.'.join(name)}, {batch.table} and maybe others, but "
                 f"{path.name} takes one table: choose it with --table, or write all with "
                 f"--to DIR/"
             )
-            raise click.UsageError(text)
         elif not found.equals(schema):
             text = (
                 f"{batch.table}: the table's columns change within the capture; write all "
@@ -302,19 +296,14 @@ def _one_table(
 
 
 def _all_tables(path: Path, form: str, batches: Counted, files: Files) -> None:
-    import pyarrow as pa
-
-    from walrow.cli.output import allow_open_files, file_name, is_file_name
-
     files.directory(path)
     # A reader of the whole directory would mix up two runs.
     if held := sorted(file.name for file in path.iterdir() if is_file_name(file.name)):
         more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-        text = (
+        raise click.UsageError(
             f"{path} contains files of an earlier run, {held[0]}{more}: remove them, or "
             "choose another directory"
         )
-        raise click.UsageError(text)
     allow_open_files()
     current: dict[str, tuple[int, pa.Schema, Writer]] = {}
     # batch.table joins names without quotes, so two tables may have the same one.
@@ -448,8 +437,6 @@ def _is_directory(to: str) -> bool:
 
 def _outputs(to: str) -> list[str | Path]:
     """Files that may be overwritten. For a directory, files named like tables."""
-    from walrow.cli.output import is_file_name
-
     if to == "-" or not _is_directory(to):
         return [to]
     path = Path(to)
@@ -459,14 +446,11 @@ def _outputs(to: str) -> list[str | Path]:
 
 def _format_of(to: str, form: str | None) -> str:
     """The format of an output, from the option or the file's extension."""
-    from walrow.cli.output import FORMATS
-
     if to == "-":
         if form not in {None, "json"}:
-            text = (
+            raise click.UsageError(
                 f"stdout takes only JSON lines; --format {form} needs a file: --to OUT"
             )
-            raise click.UsageError(text)
         return "json"
     if form is not None:
         return form

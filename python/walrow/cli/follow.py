@@ -13,6 +13,7 @@ import click
 
 from walrow import postgres
 from walrow._core import Batch
+from walrow._late import pa
 from walrow._log.following import Follower
 from walrow._lsn import Lsn
 from walrow._results import Result, result
@@ -90,8 +91,7 @@ def follow(
     terminated.
     """
     if (log is None) == (dsn is None):
-        text = "give a LOG, or a server with --dsn"
-        raise click.UsageError(text)
+        raise click.UsageError("give a LOG, or a server with --dsn")
     if where and len(tables) != 1:
         text = "--where is for the key of one table: choose it with --table"
         raise click.UsageError(text)
@@ -121,10 +121,9 @@ def _source(
         text = "--start needs a LOG: a temporary slot has only what is committed from now on"
         raise click.UsageError(text)
     if not tables and not publications:
-        text = (
+        raise click.UsageError(
             "with --dsn, choose tables with --table, or publications with --publication"
         )
-        raise click.UsageError(text)
     options: Any = OPTIONS | ({"tables": list(tables)} if tables else {})
     found = postgres.changes(
         dsn or "", publications=publications or None, until=None, **options
@@ -198,8 +197,6 @@ class Change(Result):
 
 def changes_of(batch: Batch) -> Iterator[Change]:
     """The changes of a batch that was read with `OPTIONS`, in order."""
-    import pyarrow as pa
-
     old: dict[str, str | None] | None = None
     for row in pa.record_batch(batch).to_pylist():
         kind, data = row["_change_type"], row["data"]
@@ -241,11 +238,10 @@ def key_filter(wanted: Mapping[str, str]) -> Callable[[Change], bool]:
         key = change.key or {}
         for name in wanted:
             if name not in key:
-                text = (
+                raise OptionError(
                     f"--where {name}: it is not in the key of {change.table}, which is "
                     f"{', '.join(key) or 'none'}. Only a key is in all rows: name its columns"
                 )
-                raise OptionError(text)
         images = [image for image in (change.old, change.new) if image is not None]
         return any(wanted.items() <= image.items() for image in images)
 

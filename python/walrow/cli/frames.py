@@ -302,8 +302,7 @@ class FrameFilter:
     def check(self) -> None:
         """Raises an error if the table or the transaction did not appear."""
         if self._xid is not None and not self._has_seen_xid:
-            text = f"no transaction with XID {self._xid} in the capture"
-            raise Error(text)
+            raise Error(f"no transaction with XID {self._xid} in the capture")
         if self._table is None or self._found:
             return
         names = {f"{schema}.{name}" for schema, name in self._tables.values()}

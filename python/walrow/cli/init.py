@@ -51,5 +51,4 @@ def _write(to: str, text: str) -> None:
         with Path(to).open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        text = f"{to} exists: give another name, or remove it"
-        raise Error(text) from None
+        raise Error(f"{to} exists: give another name, or remove it") from None

@@ -25,11 +25,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import types
-
 from walrow._core import Batch
+from walrow._late import pa, pc
 from walrow.cli.terminal import printable_json
 from walrow.errors import SchemaError
 
@@ -67,7 +64,7 @@ def values(array: pa.Array) -> list[Any]:
             )
         return values(array.storage)
     for fits, convert in _CONVERTERS:
-        if fits(found):
+        if getattr(pa.types, fits)(found):
             return convert(array)
     # Integers, booleans, strings and nulls do not change.
     plain: list[Any] = array.to_pylist()
@@ -80,7 +77,7 @@ def _each(items: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
 
 def _floats(array: pa.Array) -> list[Any]:
     # Via text, because a float32 and a float64 have different shortest digits.
-    texts = array.cast(pa.float32()) if types.is_float16(array.type) else array
+    texts = array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
     return _each(texts.cast(pa.string()).to_pylist(), _float)
 
 
@@ -160,26 +157,25 @@ def _maps(array: pa.Array) -> list[Any]:
     ]
 
 
-_CONVERTERS: list[
-    tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list[Any]]]
-] = [
-    (types.is_floating, _floats),
-    (types.is_decimal, lambda it: _each(it.to_pylist(), "{:f}".format)),
-    (types.is_binary, _binary),
-    (types.is_large_binary, _binary),
-    (types.is_binary_view, _binary),
-    (types.is_fixed_size_binary, _binary),
-    (types.is_date32, _dates),
-    (types.is_time, _times),
-    (types.is_timestamp, _timestamps),
-    (types.is_interval, _intervals),
-    (types.is_duration, lambda it: it.cast(pa.int64()).to_pylist()),
-    (types.is_list, _lists),
-    (types.is_large_list, _lists),
-    (types.is_fixed_size_list, _lists),
-    (types.is_struct, _structs),
-    (types.is_map, _maps),
-    (types.is_dictionary, lambda it: values(it.dictionary_decode())),
+#: The first whose test in `pyarrow.types` a type passes.
+_CONVERTERS: list[tuple[str, Callable[[pa.Array], list[Any]]]] = [
+    ("is_floating", _floats),
+    ("is_decimal", lambda it: _each(it.to_pylist(), "{:f}".format)),
+    ("is_binary", _binary),
+    ("is_large_binary", _binary),
+    ("is_binary_view", _binary),
+    ("is_fixed_size_binary", _binary),
+    ("is_date32", _dates),
+    ("is_time", _times),
+    ("is_timestamp", _timestamps),
+    ("is_interval", _intervals),
+    ("is_duration", lambda it: it.cast(pa.int64()).to_pylist()),
+    ("is_list", _lists),
+    ("is_large_list", _lists),
+    ("is_fixed_size_list", _lists),
+    ("is_struct", _structs),
+    ("is_map", _maps),
+    ("is_dictionary", lambda it: values(it.dictionary_decode())),
 ]
 
 _DAY = 86_400 * 10**9

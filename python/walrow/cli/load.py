@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from walrow._log.requests import cancel_load
+from walrow._log.requests import LoadOptions, cancel_load
 from walrow._log.requests import load as load_tables
-from walrow.cli import log_options
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import TEXT, options_of
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import say
 
@@ -16,12 +15,7 @@ from walrow.cli.terminal import say
 @click.argument("log", metavar="LOG")
 @click.argument("tables", nargs=-1, type=TEXT, metavar="[TABLE]...")
 @click.option("--all", "is_all", is_flag=True, help="Load all published tables.")
-@click.option(
-    "--timeout",
-    type=log_options.DURATION,
-    metavar="DURATION",
-    help="How long to wait. Default: without end.",
-)
+@options_of(LoadOptions, only=("timeout",))
 @click.option(
     "--no-wait",
     is_flag=True,
@@ -50,21 +44,18 @@ def load(
     before, unless it was started with --no-wait.
     """
     if bool(tables) == is_all:
-        text = "name tables, or pass --all"
-        raise click.UsageError(text)
+        raise click.UsageError("name tables, or pass --all")
     if (timeout is not None) + no_wait + cancel > 1:
-        text = "--timeout, --no-wait and --cancel exclude each other"
-        raise click.UsageError(text)
+        raise click.UsageError("--timeout, --no-wait and --cancel exclude each other")
     names = None if is_all else list(tables)
     words = "all tables" if is_all else ", ".join(tables)
     if cancel:
         count = cancel_load(names, log=log)
         if not count:
-            text = f"no load was requested of {words}"
-            raise click.ClickException(text)
+            raise click.ClickException(f"no load was requested of {words}")
         _say(f"cancelled the load of {words}")
         return
-    load_tables(names, log=log, wait=not no_wait, timeout=timeout, waiting=_say)
+    load_tables(names, log=log, wait=not no_wait, timeout=timeout, progress=_say)
     _say(f"{'requested the load of' if no_wait else 'loaded'} {words}")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from walrow._log.retention import Retention
 from walrow._log.writer_options import WriterOptions
 from walrow._lsn import Lsn
 from walrow._results import counted
@@ -19,8 +20,8 @@ from walrow.cli.arguments import (
     TABLE,
     TEXT,
     Commands,
-    Value,
     as_json,
+    options_of,
     repeatable,
 )
 from walrow.cli.places import resolved
@@ -122,22 +123,14 @@ def resume(*, directory: str) -> None:
 
 @log.command()
 @_directory
-@click.option(
-    "--retain",
-    "kept",
-    type=log_options.KEPT,
-    multiple=True,
-    metavar="DURATION|SIZE",
-    help="How long transactions are kept, such as 7d or 12h, or how many bytes, such as "
-    "50GB. Give both to remove what is beyond one of them.",
-)
+@log_options.kept
 @click.option(
     "--end",
     type=LSN_OR_TIME,
     metavar="LSN|TIME",
     help="Remove what ends at or before this place, or nothing if some of it is needed.",
 )
-@log_options.forget_after
+@options_of(Retention, only=("forget_after",))
 @_force
 def retain(
     *,
@@ -154,20 +147,18 @@ def retain(
     limits = kept or forget_after is not None
     if end is not None:
         if limits:
-            text = (
+            raise click.UsageError(
                 "--end excludes --retain and --forget-after: use one command for each"
             )
-            raise click.UsageError(text)
         opened = Log(directory)
         removed = opened.prune(resolved(opened._log, "--end", end), force=force)
         click.echo(f"{counted(removed, 'segment')} removed")
         return
     if not limits:
-        text = (
+        raise click.UsageError(
             "nothing to remove: add --retain, such as --retain 7d, --end, or "
             "--forget-after"
         )
-        raise click.UsageError(text)
     retention = log_options.retention(kept, forget_after)
     done = retention.apply(Log(directory)._log, force=force)
     for name in done.forgotten:
@@ -222,14 +213,7 @@ def rewrite(
 
 @log.command()
 @_directory
-@click.option(
-    "--segment-size",
-    type=Value(WriterOptions.segment_size),
-    default="64MiB",
-    show_default=True,
-    metavar="SIZE",
-    help="The size of the stream of a segment, at most.",
-)
+@options_of(WriterOptions, only=("segment_size",))
 def compact(*, directory: str, segment_size: int) -> None:
     """Merges small segments into large ones.
 
@@ -269,7 +253,6 @@ def forget(*, directory: str, name: str) -> None:
     opened = Log(directory)
     if name.startswith(("delta:", "iceberg:")):
         if not forget_target(opened.path, name):
-            text = f"the log has no target of this name: {name}"
-            raise click.ClickException(text)
+            raise click.ClickException(f"the log has no target of this name: {name}")
         return
     opened.forget(name)

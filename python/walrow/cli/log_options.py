@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from walrow import _options
 from walrow._amounts import duration, size
 from walrow._log.retention import Retention
-from walrow.cli.arguments import Value
 from walrow.errors import OptionError
 
 
@@ -42,8 +40,15 @@ class _Kept(click.ParamType[Any]):
             )
 
 
-DURATION = Value(_options.DURATION)
-KEPT = _Kept()
+kept = click.option(
+    "--retain",
+    "kept",
+    type=_Kept(),
+    multiple=True,
+    metavar="DURATION|SIZE",
+    help="How long transactions are kept, such as 7d, or how many bytes, such as 50GB. With both, "
+    "what is beyond one of them is removed. Default: everything is kept.",
+)
 
 
 def retention(
@@ -53,16 +58,7 @@ def retention(
     ages = [each for each in kept if isinstance(each, dt.timedelta)]
     sizes = [each for each in kept if not isinstance(each, dt.timedelta)]
     if max(len(ages), len(sizes)) > 1:
-        text = "give one age and one size at most"
-        raise click.UsageError(text)
+        raise click.UsageError("give one age and one size at most")
     return Retention(
         next(iter(ages), None), next(iter(sizes), None), forget_after=forget_after
     )
-
-
-forget_after = click.option(
-    "--forget-after",
-    type=DURATION,
-    metavar="DURATION",
-    help="Forget readers that were not used for so long.",
-)

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-import pyarrow as pa
-
 from walrow._core import Batch
+from walrow._late import pa
 from walrow._results import counted
 from walrow.cli import jsonlines
 from walrow.errors import Remedy, SchemaError

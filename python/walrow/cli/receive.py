@@ -30,16 +30,8 @@ from walrow.cli.terminal import printable, say
 @click.command(cls=OrByFile, by_file="receive_by_file")
 @dsn
 @options_of(ReceiveOptions, "conninfo")
-@click.option(
-    "--retain",
-    "kept",
-    type=log_options.KEPT,
-    multiple=True,
-    metavar="DURATION|SIZE",
-    help="How long transactions are kept, such as 7d, or how many bytes, such as 50GB. "
-    "Repeatable. Default: everything is kept.",
-)
-@log_options.forget_after
+@log_options.kept
+@options_of(Retention, only=("forget_after",))
 @as_json("Print the state as JSON, line by line.")
 @quiet
 def receive(
@@ -68,7 +60,7 @@ def receive(
         received = receive_into_log(
             dsn,
             retain=retain if retain != Retention() else None,
-            status=status,
+            progress=status,
             stop=stop,
             **options,
         )

@@ -47,8 +47,7 @@ def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     current, and 1 if some are not, which are named.
     """
     if check and once:
-        text = "--check starts nothing: give it without --once"
-        raise click.UsageError(text)
+        raise click.UsageError("--check starts nothing: give it without --once")
     loaded = read(file)
     if check:
         _check(loaded, as_json=as_json)
@@ -123,8 +122,7 @@ def _check(loaded: Loaded, *, as_json: bool) -> None:
     if checked.problems:
         _refuse(checked)
     if checked.unasked is not None:
-        text = f"the server was not asked for its tables: {checked.unasked}"
-        raise Error(text)
+        raise Error(f"the server was not asked for its tables: {checked.unasked}")
     if not as_json and not is_quiet():
         say(f"walrow: {loaded.path.name} is right: {counted(len(rows), 'table')}")
 

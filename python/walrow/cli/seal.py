@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,11 +16,6 @@ from walrow.cli.terminal import say
 
 @click.command()
 @files
-@click.option(
-    "--catalog",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The definitions of types and tables, from walrow catalog.",
-)
 @options_of(SealOptions)
 @quiet
 def seal(*, files: tuple[str, ...], **options: Any) -> None:

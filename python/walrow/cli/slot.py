@@ -97,7 +97,7 @@ def create(
             plugin=plugin,
             two_phase=two_phase,
             failover=failover,
-            waiting=lambda it: say(f"walrow: {it}"),
+            progress=lambda it: say(f"walrow: {it}"),
         )
     if as_json:
         print_json(created.to_dict())

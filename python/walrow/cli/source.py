@@ -125,10 +125,9 @@ def _refuse_inputs(outputs: Iterable[str | Path], inputs: Mapping[str, Any]) -> 
         for name, found in read.items():
             if found and written and os.path.samestat(found, written):
                 to = "stdout" if output == "-" else output
-                text = (
+                raise click.UsageError(
                     f"{to} is the file {name}, which is also an input: write to another"
                 )
-                raise click.UsageError(text)
 
 
 def _regular(file: Any) -> os.stat_result | None:
@@ -151,7 +150,6 @@ class Blocks(Chunks):
     size = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Reads the blocks."""
         for block in super().__iter__():
             self.size += len(block)
             yield block

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from walrow import _late
 from walrow._apply import calls
-from walrow._apply.calls import committed
-from walrow._apply.columns import own_columns
-from walrow._apply.items import Applied
+from walrow._apply.calls import Work, committed
+from walrow._apply.columns import Evolution, own_columns
+from walrow._apply.items import Applied, Token
 from walrow._apply.keys import parts_of, with_unique_keys
+from walrow._apply.net_table import NetTable
+from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
-from walrow._apply.targets import Commit, Conflict
+from walrow._apply.tables import AppliedTable
+from walrow._apply.targets import Commit, Conflict, Found
+from walrow._apply.units import LogContents
+from walrow._late import pa
 from walrow._lsn import Lsn
 from walrow.delta.columns import check_new, evolved
 from walrow.delta.failures import by_spark, too_large
@@ -28,24 +34,9 @@ from walrow.delta.rows import (
     shaped,
     streamed,
 )
-from walrow.delta.snapshots import Place
+from walrow.delta.snapshots import Place, Snapshot
 from walrow.delta.threads import refuse_fork
 from walrow.delta.writing import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.columns import Evolution
-    from walrow._apply.items import Token
-    from walrow._apply.net_table import NetTable
-    from walrow._apply.options import DeltaApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow._apply.units import LogContents
-    from walrow.delta.snapshots import Snapshot
 
 
 def require() -> None:
@@ -81,7 +72,6 @@ class Call(calls.Call):
     engine = "delta"
 
     def __init__(self, log: LogContents, options: DeltaApplyOptions) -> None:
-        """Takes the options, which are checked."""
         super().__init__(log, options)
         self.place = Place(options.target, options.storage_options)
         self.progress = options.progress

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from walrow._apply.columns import evolution, not_widened
+from walrow._apply.columns import Evolution, evolution, not_widened
 from walrow._apply.items import COLUMNS
 from walrow._apply.targets import refuse_unknown
+from walrow._late import pa
 from walrow.delta.failures import BY_SPARK, by_spark
+from walrow.delta.guards import State
 from walrow.errors import OptionError, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.columns import Evolution
-    from walrow.delta.guards import State
 
 
 def check_new(
@@ -31,22 +25,17 @@ def check_new(
     refuse_unknown("partition_by", partition_by, table, schema.names)
     chosen = {name.lower() for name in partition_by}
     if len(chosen) < len(partition_by):
-        text = f"{table}: partition_by names a column twice: name each once"
-        raise OptionError(text)
+        raise OptionError(f"{table}: partition_by names a column twice: name each once")
     if len(chosen) == len(schema):
-        text = (
+        raise OptionError(
             f"{table}: partition_by names all columns of the target, and its files need one more: "
             "leave one out"
         )
-        raise OptionError(text)
     for name in schema.names:
         if _SPECIAL & set(name):
-            text = (
-                f"{table}: {target} cannot be created with column {name!r}: its name needs "
-                f"column mapping: create it with {BY_SPARK}"
-            )
             raise SchemaError(
-                text,
+                f"{table}: {target} cannot be created with column {name!r}: its name needs "
+                f"column mapping: create it with {BY_SPARK}",
                 table=table,
                 column=name,
                 advice="; or leave it out with ",
@@ -73,12 +62,9 @@ def evolved(
     if state.properties.get("delta.enableChangeDataFeed", "").lower() == "true":
         for name in wanted.names:
             if name.lower() in _FED:
-                text = (
-                    f"{table}: {target} cannot have a column {name}: its change data feed "
-                    "reserves the name"
-                )
                 raise SchemaError(
-                    text,
+                    f"{table}: {target} cannot have a column {name}: its change data feed "
+                    "reserves the name",
                     table=table,
                     column=name,
                     advice="; choose other columns with ",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from walrow._late import pa
 
 
 def writer_properties(schema: pa.Schema) -> Any:
@@ -21,7 +20,6 @@ def writer_properties(schema: pa.Schema) -> Any:
     Returns:
         The settings. None for deltalake's own.
     """
-    import pyarrow as pa
     from deltalake import ColumnProperties, WriterProperties
 
     if not any(_has_floats(it.type) for it in schema):
@@ -41,8 +39,6 @@ def writer_properties(schema: pa.Schema) -> Any:
 
 
 def _has_floats(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_floating(kind)) or any(
         _has_floats(kind.field(at).type) for at in range(kind.num_fields)
     )

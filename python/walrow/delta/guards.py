@@ -5,14 +5,11 @@ It returns why a target is refused, or None. The facts that guards look at are i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from walrow._apply.engines import only_spark
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import pyarrow as pa
+from walrow._late import pa
 
 
 class State(NamedTuple):
@@ -74,8 +71,6 @@ def refusal(
 
 def bad_partitions(schema: pa.Schema, names: Iterable[str]) -> str | None:
     """Why deltalake cannot partition a table by these columns."""
-    import pyarrow as pa
-
     chosen = {name.lower() for name in names}
     reasons = {
         "decimals below 0 would be no numbers": pa.types.is_decimal,
@@ -123,8 +118,6 @@ def has_zones(kind: pa.DataType) -> bool:
 
 
 def _is_zoned(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from walrow._apply.calls import Work
 from walrow._apply.columns import own_columns
+from walrow._apply.items import Applied
 from walrow._apply.keys import KeyParts, key_values, parts_of, with_unique_keys
 from walrow._apply.load_versions import compared, loaded_parts, replaced
 from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_TO, beside
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Commit
 from walrow._apply.version_parts import (
     LoadPart,
+    TransactionsPart,
     dated,
     loaded_columns,
     loaded_rows,
     next_part,
     opened_by_load,
 )
-from walrow._apply.versions import Fold
+from walrow._apply.versions import Fold, Source
+from walrow._late import pa, pc
+from walrow.delta.applying import Ready
 from walrow.delta.failures import too_large
 from walrow.delta.keeping import KeepingCall
 from walrow.delta.merging import changeable, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Applied
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.version_parts import TransactionsPart
-    from walrow._apply.versions import Source
-    from walrow.delta.applying import Ready
-    from walrow.delta.snapshots import Snapshot
+from walrow.delta.snapshots import Snapshot
 
 
 class HistoryCall(KeepingCall):
@@ -85,9 +79,6 @@ class HistoryCall(KeepingCall):
         columns: Sequence[str],
     ) -> pa.Table | None:
         """The open rows with some keys, and the values of some columns."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not len(keys):
             return None
         names = ready.change.names
@@ -158,9 +149,6 @@ class HistoryCall(KeepingCall):
         self, ready: Ready, applied: AppliedTable, time: int, parts: int
     ) -> KeyParts:
         """The rows that a load may change, with all columns, divided by their keys."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         own = {name: it for it, name in ready.change.names.items()}
         schema = pa.schema(
             [(own.get(it.name, it.name), it.type) for it in ready.snapshot.schema]
@@ -237,8 +225,6 @@ class HistoryCall(KeepingCall):
         names: Mapping[str, str] | None = None,
     ) -> pa.Schema:
         """The types that the target has for the table's columns."""
-        import pyarrow as pa
-
         own = names or {it: it for it in applied.columns}
         return pa.schema([(it, schema.field(own[it]).type) for it in applied.columns])
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from walrow._apply.calls import Work
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
+from walrow._apply.items import Applied, Token
 from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
-from walrow._apply.tables import change_rows
-from walrow._apply.targets import Commit
-from walrow.delta.applying import Call
+from walrow._apply.tables import AppliedTable, change_rows
+from walrow._apply.targets import Commit, Found
+from walrow._late import pa, pc
+from walrow.delta.applying import Call, Ready
 from walrow.delta.merging import words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Applied, Token
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow.delta.applying import Ready
-    from walrow.delta.snapshots import Snapshot
+from walrow.delta.snapshots import Snapshot
 
 
 class KeepingCall(Call):
@@ -89,9 +81,6 @@ class KeepingCall(Call):
         self, snapshot: Snapshot, names: dict[str, str]
     ) -> Iterator[pa.RecordBatch]:
         """The commit LSN and the seq of the target's rows, and whether they are old images."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         has_images = self.rules.mode == "changes"
         columns = [names[LSN], names[SEQ]]
         if has_images:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from walrow._apply.merges import Merge, Words, net_changes
 from walrow._apply.modes import IS_CURRENT, VALID_TO
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import NEVER_SENT
+from walrow._late import pa
 from walrow.delta.rows import LOST, MASK, MASK_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
 
 
 def added_to(builder: Any, merge: Merge) -> Any:
@@ -86,8 +82,6 @@ def _or_refused(key: str, kind: pa.DataType) -> str:
 
 def _rust(kind: pa.DataType) -> str:
     """The name of a type of a key in Rust."""
-    import pyarrow as pa
-
     if pa.types.is_decimal(kind):
         return f"Decimal128({kind.precision}, {kind.scale})"
     if pa.types.is_timestamp(kind):

@@ -60,7 +60,7 @@ def apply_all(
     *,
     options: Mapping[Any, Mapping[str, Any]] | None = None,
     previous: AllApplied | None = None,
-    listener: Callable[[TableName, Applied | Exception], None] | None = None,
+    progress: Callable[[TableName, Applied | Exception], None] | None = None,
     **common: Any,
 ) -> AllApplied:
     """Applies the changes of several tables of a log, each to its own target, without Spark.
@@ -85,7 +85,7 @@ def apply_all(
         options: Options of `apply_changes` for single tables.
         previous: The result of an earlier call. It saves the look at targets without
             new changes in the log. All other targets continue at their own records.
-        listener: The function that is called after each table, with its name and its result or
+        progress: The function that is called after each table, with its name and its result or
             its error. Errors of the function end the call.
         **common: Options of `apply_changes` for all tables.
 
@@ -112,8 +112,8 @@ def apply_all(
         except BaseException as error:
             result = failure_of(error)
         done.note(table, result)
-        if listener is not None:
-            listener(table, result)
+        if progress is not None:
+            progress(table, result)
     return done
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from walrow._apply.columns import Evolution
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.net_table import (
     DATA,
@@ -12,29 +14,21 @@ from walrow._apply.net_table import (
     HEAD,
     OP,
     UNSENT,
+    NetTable,
     Tally,
     integers,
 )
-from walrow._apply.tables import lost_rows
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable, lost_rows
 from walrow._apply.targets import (
     LOST_TEXTS,
     NAME_BYTES,
     TOO_LONG,
     lost_in_path,
 )
+from walrow._apply.units import Batch
+from walrow._late import pa, pc
 from walrow._sources.urls import is_url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.columns import Evolution
-    from walrow._apply.net_table import NetTable
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.units import Batch
-
 
 #: Before the number of an integer with bits for kept columns.
 MASK = f"{PREFIX}mask"
@@ -66,8 +60,6 @@ def gather(
     table: NetTable, net: Any, limit: int, report: Callable[[int], None]
 ) -> Gathered | None:
     """Reads net changes into memory. None if they have more than `limit` bytes."""
-    import pyarrow as pa
-
     batches, size, tally = [], 0, Tally()
     for batch in table.rows(net):
         if batch.column(OP)[0].as_py() == Op.TALLY:
@@ -97,9 +89,6 @@ def shaped(
     Raises:
         ApplyError: A value was never sent.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     nullable = set(applied.nullable)
     tally, rows = gathered.tally, gathered.rows
     lost = lost_rows(tally, applied, rules, overwrites=overwrites)
@@ -126,8 +115,6 @@ def shaped(
 
 def no_rows(table: NetTable) -> Gathered:
     """No net changes."""
-    import pyarrow as pa
-
     schema = table.other(Op.TALLY, b"").schema
     return Gathered(pa.Table.from_batches([], schema), Tally())
 
@@ -144,8 +131,6 @@ def streamed(
     Raises:
         ApplyError: A value was never sent.
     """
-    import pyarrow.compute as pc
-
     if not batch.units:
         return
     if batch.is_plain_load and batch.barrier is not None:
@@ -190,9 +175,6 @@ def source(
     kept: Sequence[str],
 ) -> pa.Table:
     """The source of a MERGE: the table's columns, with the target's types, and numbers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     arrays = dict(columns_of(rows, applied, evolution))
     arrays[OP] = rows.column(OP)
     if rules.deletes == "soft":
@@ -235,16 +217,12 @@ def _cast(column: Any, kind: pa.DataType) -> Any:
 
 def kept_columns(rows: pa.Table) -> list[str]:
     """The columns that some updates keep as they are."""
-    import pyarrow.compute as pc
-
     unsent = rows.column(UNSENT).filter(pc.equal(rows.column(OP), Op.UPDATE))
     return sorted(pc.unique(pc.list_flatten(unsent)).to_pylist())
 
 
 def path_texts(schema: pa.Schema, partition_by: Sequence[str]) -> list[str]:
     """The columns with texts that become parts of paths."""
-    import pyarrow as pa
-
     chosen = {it.lower() for it in partition_by}
     return [
         it.name
@@ -264,9 +242,6 @@ def refuse_lost_texts(
     Raises:
         ApplyError: A row has one.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for name in texts:
         column = rows.column(name)
         found = pc.is_in(column, value_set=pa.array(LOST_TEXTS, column.type))
@@ -280,8 +255,6 @@ def refuse_lost_texts(
 
 def _has_long_name(name: str, column: Any, target: str) -> bool:
     """Whether a text of a column has too many bytes for a directory's name."""
-    import pyarrow.compute as pc
-
     place = target.partition(":")[2]
     if is_url(place) and not place.startswith("file:"):
         return False
@@ -304,9 +277,6 @@ def _with_heads(
     scan: Scan | None,
 ) -> pa.Table:
     """Adds the values that rows had before the batch, under the keys that they had then."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     heads = moved.column(HEAD).combine_chunks()
     keys = [pc.struct_field(heads, [at]) for at in range(len(applied.keys))]
     unsent = moved.column(UNSENT)
@@ -339,9 +309,6 @@ def _found(
     scan: Scan | None,
 ) -> tuple[Any, pa.Table | None]:
     """Looks for rows in the target: for each key, the place of its row, and the rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     count = len(keys[0])
     nothing = pa.nulls(count, pa.int64())
     if scan is None or count == 0:
@@ -374,9 +341,6 @@ def _found(
 
 def _comparable(column: Any) -> Any:
     """Values that are equal if the target takes them for equal: -0.0 is 0.0."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
@@ -387,9 +351,6 @@ def _numbers(columns: Sequence[Any], known: list[tuple[Any, Any]]) -> Any:
 
     The first rows fill `known`: by column, its values, and the combinations. Others are NULL later.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     is_first, number = not known, None
     for at, column in enumerate(columns):
         values = pc.unique(column) if is_first else known[at][0]
@@ -411,8 +372,6 @@ def _new_without_values(
     nullable: set[str],
 ) -> int:
     """How many updates of rows that the target does not have lack a value."""
-    import pyarrow.compute as pc
-
     is_update = pc.and_not(
         pc.equal(rows.column(OP), Op.UPDATE), rows.column(GONE).fill_null(False)
     )
@@ -428,16 +387,12 @@ def _new_without_values(
 
 def _missing(rows: pa.Table, nullable: set[str]) -> dict[str, Any]:
     """By the columns that all versions of the table have: which rows lack a value."""
-    import pyarrow.compute as pc
-
     names = pc.unique(pc.list_flatten(rows.column(UNSENT))).to_pylist()
     return _lacks(rows, [it for it in names if it not in nullable])
 
 
 def _lacks(rows: pa.Table, names: Sequence[str]) -> dict[str, Any]:
     """By column, which rows have it in their list of unsent columns."""
-    import pyarrow.compute as pc
-
     if not names:
         return {}
     unsent = rows.column(UNSENT).combine_chunks()
@@ -450,9 +405,6 @@ def _lacks(rows: pa.Table, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _either(flags: Sequence[Any], count: int) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = pa.nulls(count, pa.bool_()).fill_null(False)
     for each in flags:
         found = pc.or_(found, each)

@@ -16,6 +16,7 @@ from walrow._apply.items import Token
 from walrow._apply.places import check_place
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow._late import pa
 from walrow._sources.urls import is_url
 from walrow.delta import threads
 from walrow.delta.failures import by_spark, wrapped
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Literal, TypeVar
-
-    import pyarrow as pa
 
     from walrow._apply.merges import Merge
 
@@ -57,11 +56,10 @@ class Place:
             text = f'target must be a text, such as "delta:/lake/orders", not {kind}'
             raise TypeError(text)
         if not is_path(target):
-            text = (
+            raise OptionError(
                 f'target {target!r} is not "delta:/path" or the URL of a Delta table: tables in '
                 "catalogs need walrow.spark.apply_changes, or walrow apply --engine spark"
             )
-            raise OptionError(text)
         check_place(target)
         self.target = target
         self.uri = target.partition(":")[2]
@@ -141,8 +139,6 @@ class Snapshot:
 
     def __init__(self, place: Place, table: Any) -> None:
         """Reads what deltalake has in memory."""
-        import pyarrow as pa
-
         self.place = place
         self.table = table
         self._found = _UNREAD
@@ -243,8 +239,6 @@ class Snapshot:
         return any(count is None or count > 0 for count in counts)
 
     def _files(self) -> pa.Table:
-        import pyarrow as pa
-
         return pa.table(self.table.get_add_actions(flatten=True))
 
     def guard(self, token: Token | None) -> None:
@@ -314,7 +308,6 @@ class Snapshot:
         """Adds columns, in a separate commit."""
 
         def added(_stopped: threading.Event) -> None:
-            import pyarrow as pa
             from deltalake import Schema
 
             self.table.alter.add_columns(Schema.from_arrow(pa.schema(fields)).fields)
@@ -323,8 +316,6 @@ class Snapshot:
 
     def scan(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of this version, with these columns."""
-        import pyarrow as pa
-
         # `to_pyarrow_dataset` has NULL in all columns of a table with column mapping.
         with wrapped(self.place.target):
             reader = self.place.call(lambda _: self.table.scan(columns=list(columns)))
@@ -393,7 +384,6 @@ class Snapshot:
         """
 
         def written(stopped: threading.Event) -> None:
-            import pyarrow as pa
             from deltalake import write_deltalake
 
             write_deltalake(
@@ -443,8 +433,6 @@ def _properties(token: Token) -> Any:
 
 def _with_numbers(files: pa.Table) -> pa.Table:
     """Files with the statistics of times, as numbers: Python has no years before 1 and after 9999."""
-    import pyarrow as pa
-
     found = {}
     for field in files.schema:
         name, column = field.name, files.column(field.name)

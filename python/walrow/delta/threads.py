@@ -92,11 +92,10 @@ def refuse_fork() -> None:
         OptionError: It was.
     """
     if _FORKED.is_set():
-        text = (
+        raise OptionError(
             "deltalake does not work in a process that was forked: start it with spawn, such as "
             'multiprocessing.get_context("spawn")'
         )
-        raise OptionError(text)
 
 
 def _in_child() -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import threading
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
-from walrow._apply.items import Op
+from walrow._apply.columns import Evolution
+from walrow._apply.items import Op, Token
+from walrow._apply.merges import Merge
 from walrow._apply.modes import beside
 from walrow._apply.net_table import OP
+from walrow._apply.options import ApplyOptions
 from walrow._apply.statistics import has_wrong_statistics
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Commit
+from walrow._late import pa, pc
 from walrow.delta.failures import violates
 from walrow.delta.merging import masked
 from walrow.delta.rows import (
@@ -18,20 +25,8 @@ from walrow.delta.rows import (
     refuse_lost_texts,
     source,
 )
+from walrow.delta.snapshots import Snapshot
 from walrow.delta.threads import Stopped
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from walrow._apply.columns import Evolution
-    from walrow._apply.items import Token
-    from walrow._apply.merges import Merge
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow.delta.snapshots import Snapshot
 
 
 class Writer(NamedTuple):
@@ -45,8 +40,6 @@ class Writer(NamedTuple):
 
     def merge(self, net: pa.Table, *, overwrites: bool, lacks_marks: bool) -> Commit:
         """Merges net changes, as `net_changes` describes it."""
-        import pyarrow.compute as pc
-
         applied, kept = self.applied, kept_columns(net)
         rows = source(net, applied, self.rules, self.change, kept)
         parts = masked(
@@ -132,8 +125,6 @@ class Writer(NamedTuple):
 
     def _whole(self, batch: pa.RecordBatch, stopped: threading.Event) -> pa.RecordBatch:
         """A batch with all columns of the target. Columns that it lacks are NULL."""
-        import pyarrow as pa
-
         if stopped.is_set():
             raise Stopped
         texts = path_texts(self.applied.own, self.snapshot.state.partition_by)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from walrow._apply.calls import Work
 from walrow._apply.items import Applied
 from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents, contents_of
+from walrow._late import pa
 from walrow.errors import OptionError
+from walrow.log import Log
 from walrow.spark.apply_shared import Share, stage, waves
+from walrow.spark.applying import Call
 from walrow.spark.modes import call_of
 from walrow.spark.schemas import require
 from walrow.spark.sessions import OwnSessions, parallelism
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow.log import Log
-    from walrow.spark.applying import Call
-    from walrow.typing import TableName
+from walrow.typing import TableName
 
 
 def apply_all(
@@ -37,7 +33,7 @@ def apply_all(
     threads: int = 4,
     options: Mapping[Any, Mapping[str, Any]] | None = None,
     previous: AllApplied | None = None,
-    listener: Callable[[TableName, Applied | Exception], None] | None = None,
+    progress: Callable[[TableName, Applied | Exception], None] | None = None,
     **common: Any,
 ) -> AllApplied:
     """Applies the changes of several tables of a log, each to its own target.
@@ -65,7 +61,7 @@ def apply_all(
         options: Options of `apply_changes` for single tables.
         previous: The result of an earlier call. It saves the look at targets without
             new changes in the log. All other targets continue at their own records.
-        listener: The function that one of the threads calls after each table, with its name
+        progress: The function that one of the threads calls after each table, with its name
             and its result or its error. Errors of the function end the call.
         **common: Options of `apply_changes` for all tables.
 
@@ -78,8 +74,7 @@ def apply_all(
     """
     require("pyarrow", "pyspark")
     if threads < 1:
-        text = f"threads={threads} is less than 1"
-        raise OptionError(text)
+        raise OptionError(f"threads={threads} is less than 1")
     place = log.log if isinstance(log, LogContents) else log
     given = {
         table: SparkApplyOptions(spark, place, **each)
@@ -90,7 +85,7 @@ def apply_all(
     # The threads end first, and use no session then.
     with OwnSessions(spark) as sessions, ThreadPoolExecutor(threads) as pool:
         known = previous.applied if previous is not None else {}
-        _Pass(sessions, contents, known, done, listener, pool).run(given)
+        _Pass(sessions, contents, known, done, progress, pool).run(given)
     return done
 
 
@@ -101,7 +96,7 @@ class _Pass(NamedTuple):
     log: LogContents
     previous: Mapping[TableName, Applied]
     done: AllApplied
-    listener: Callable[[TableName, Applied | Exception], None] | None
+    progress: Callable[[TableName, Applied | Exception], None] | None
     pool: ThreadPoolExecutor
 
     def run(self, given: Mapping[TableName, SparkApplyOptions]) -> None:
@@ -175,7 +170,7 @@ class _Pass(NamedTuple):
             if result is None:
                 return
             self.done.note(table, result)
-            if self.listener is not None:
-                self.listener(table, result)
+            if self.progress is not None:
+                self.progress(table, result)
 
         list(self.pool.map(run, tables))

@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow import errors
+from walrow._late import pa
 from walrow._lsn import Lsn
 from walrow.errors import Error, Remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
 
 def task(

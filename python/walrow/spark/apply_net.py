@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
+from walrow._apply.calls import Work
 from walrow._apply.items import Op
 from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally
+from walrow._apply.options import ApplyOptions
 from walrow._apply.tables import lost_rows
+from walrow._apply.targets import Found
+from walrow._late import f, pa, sql, types
 from walrow.spark.apply_failures import task
 from walrow.spark.net_rows import (
     PARTS,
@@ -20,18 +25,7 @@ from walrow.spark.net_rows import (
 from walrow.spark.schemas import fields_of
 from walrow.spark.sessions import computed_once
 from walrow.spark.targets.path_values import checked
-from walrow.spark.targets.sql import filter_by_keys, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.targets import Found
-    from walrow.spark.targets.sql import Target
-
+from walrow.spark.targets.sql import Target, filter_by_keys, quoted
 
 #: A column of joins. Columns of tables do not have this prefix.
 _BEFORE = f"{HEAD}_before"
@@ -59,8 +53,6 @@ class Net:
         staged: pa.Table | None = None,
     ) -> None:
         """Takes the target as it was before, and its columns whose `texts` become parts of paths."""
-        from pyspark.sql.types import StructType
-
         self._session = target.session
         self._target = target
         self._applied = applied = work.applied
@@ -71,7 +63,7 @@ class Net:
         self._staged = staged
         keys = [it for it in fields_of(applied) if it.name in applied.keys]
         keys.sort(key=lambda field: applied.keys.index(field.name))
-        self._schema = StructType([*fields_of(applied), *row_fields(keys)])
+        self._schema = types.StructType([*fields_of(applied), *row_fields(keys)])
         self._table = applied.net_table(batch, rules)
         self._observation: Any = None
         self._rows = 0
@@ -91,8 +83,6 @@ class Net:
 
     def view(self, name: str) -> None:
         """Makes a temporary view of them, with the columns of the table, and op, unsent, gone."""
-        from pyspark.sql import functions as f
-
         if self.is_plain:
             # Written as it is decoded, without a shuffle.
             rows = self._load().select(*self._values())
@@ -134,14 +124,10 @@ class Net:
 
     def _load(self) -> Any:
         """The rows of a load, which are counted."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StructType
-
-        self._observation = Observation()
+        self._observation = sql.Observation()
         barrier = self._batch.barrier
         load = task(loaded, self._table, 0 if barrier is None else barrier.lsn)
-        schema = StructType(fields_of(self._applied))
+        schema = types.StructType(fields_of(self._applied))
         rows = self._units().mapInArrow(load, schema)
         return rows.observe(self._observation, f.count(f.lit(1)).alias("rows"))
 
@@ -171,8 +157,6 @@ class Net:
 
     def _count(self, stored: Any) -> Tally:
         """Computes the rows, and returns their tally."""
-        from pyspark.sql import functions as f
-
         rows = stored.where(f.col(OP) == Op.TALLY).select(DATA)
         tally = _added(row[DATA] for row in rows.collect())
         filter_by_keys(self._session, tally.rows + tally.entangled)
@@ -189,8 +173,6 @@ class Net:
 
     def _entangled(self, stored: Any) -> Any:
         """The rows of keys that rows leave and get: one task has all of them."""
-        from pyspark.sql import functions as f
-
         parts = stored.where(f.col(OP) == Op.ENTANGLED).select(DATA)
         return parts.repartition(1).mapInArrow(
             task(entangled, self._table), self._schema
@@ -198,8 +180,6 @@ class Net:
 
     def _count_moved(self, moved: Any) -> None:
         """Computes rows with values of other keys, and takes their tally."""
-        from pyspark.sql import functions as f
-
         is_tally = f.col(OP) == Op.TALLY
         lost = f.when(
             (f.col(OP) == Op.INSERT) & f.col(HEAD).isNotNull(), self._missing()
@@ -214,8 +194,6 @@ class Net:
 
     def _new_rows_that_lack_values(self, source: Any) -> int:
         """How many updates of rows that the target does not have lack a value."""
-        from pyspark.sql import functions as f
-
         is_update = (f.col(OP) == Op.UPDATE) & ~f.col(GONE)
         rows = source.where(is_update & (f.size(self._missing()) > 0))
         if not self.overwrites and self._before is not None:
@@ -226,8 +204,6 @@ class Net:
 
     def _missing(self) -> Any:
         """The columns that all versions of the table have, and that lack a value."""
-        from pyspark.sql import functions as f
-
         nullable = f.array(*map(f.lit, self._applied.nullable)).cast("array<string>")
         return f.array_except(f.col(UNSENT), nullable)
 
@@ -242,12 +218,9 @@ class Net:
 
     def _with_heads(self, rows: Any) -> Any:
         """Adds the values that rows had before the batch, under the keys that they had then."""
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StructType
-
         applied = self._applied
         version = (
-            self._session.createDataFrame([], StructType(fields_of(applied)))
+            self._session.createDataFrame([], types.StructType(fields_of(applied)))
             if self._before is None
             else self._target.at(self._before.version)
         )
@@ -282,8 +255,6 @@ class Net:
 
 def as_structs(rows: Any, fields: Iterable[Any], name: str) -> Any:
     """Rows of a target as one column. They may lack a column that was just added."""
-    from pyspark.sql import functions as f
-
     known = {it.lower() for it in rows.columns}
     values = (
         (
@@ -305,8 +276,6 @@ def _added(tallies: Iterable[bytes]) -> Tally:
 
 
 def _column(name: str) -> Any:
-    from pyspark.sql import functions as f
-
     return f.col(quoted(name))
 
 

@@ -14,23 +14,19 @@ A table that cannot be done this way has no result. It is then applied alone, an
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from walrow._apply.net_table import NetTable
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
+from walrow._apply.units import Batch
+from walrow._core import NetPart
+from walrow._late import pa
 from walrow.errors import Error
 from walrow.spark.net_rows import numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
-
-    from walrow._apply.net_table import NetTable
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.units import Batch
-    from walrow._core import NetPart
 
 
 class Share(NamedTuple):
@@ -84,8 +80,6 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
     Returns:
         Their net changes and the tally, by OID, without tables that must be applied alone.
     """
-    import pyarrow as pa
-
     tables = {
         it.applied.table.oid: it.applied.net_table(it.batch, it.rules) for it in wave
     }
@@ -155,8 +149,6 @@ def _folded(
 
 def _joined(table: NetTable, parts: list[tuple[int, bytes | None]]) -> bytes | None:
     """The rows of a table, as Arrow bytes. None if it must be applied alone."""
-    import pyarrow as pa
-
     if any(data is None for _, data in parts):
         return None
     sink = pa.BufferOutputStream()
@@ -174,8 +166,6 @@ def _joined(table: NetTable, parts: list[tuple[int, bytes | None]]) -> bytes | N
 
 
 def _rows(rows: list[tuple[int, int, bytes | None]]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     types = (pa.int64(), pa.int64(), pa.binary())
     arrays = [

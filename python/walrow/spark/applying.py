@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._apply import calls
-from walrow._apply.calls import committed
-from walrow._apply.items import Applied
-from walrow._apply.targets import Conflict, never_sent_error, unwritable, violated
+from walrow._apply.calls import Work, committed
+from walrow._apply.items import Applied, Token
+from walrow._apply.options import SparkApplyOptions
+from walrow._apply.tables import AppliedTable
+from walrow._apply.targets import (
+    Conflict,
+    Found,
+    never_sent_error,
+    unwritable,
+    violated,
+)
+from walrow._apply.units import LogContents
+from walrow._late import f, pa
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
 from walrow.spark.schemas import fields_of
@@ -18,20 +29,14 @@ from walrow.spark.sessions import parallelism
 from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.path_values import path_error, path_texts
-from walrow.spark.targets.sql import Merging, Replacing, keeping, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Token
-    from walrow._apply.options import SparkApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow._apply.units import LogContents
-    from walrow.spark.targets.sql import Target, Writing
+from walrow.spark.targets.sql import (
+    Merging,
+    Replacing,
+    Target,
+    Writing,
+    keeping,
+    quoted,
+)
 
 
 class Call(calls.Call):
@@ -43,7 +48,6 @@ class Call(calls.Call):
     engine = "spark"
 
     def __init__(self, log: LogContents, options: SparkApplyOptions) -> None:
-        """Takes the options, which are checked."""
         super().__init__(log, options, unit_size=options.unit_size)
         self.caller = options.spark
         self.layout = (options.partition_by, options.cluster_by)
@@ -236,8 +240,6 @@ def compute(rows: Any, columns: Collection[str]) -> None:
 
 def observe(session: Any, done: Applied) -> Applied:
     """Gives a result to Spark's listeners, as the metrics of a query without rows."""
-    from pyspark.sql import functions as f
-
     values = {name: getattr(done, name) for name in _METRICS} | {"end": int(done.end)}
     metrics = [f.lit(values[name]).cast("bigint").alias(name) for name in _METRICS]
     # The target has the rows, whatever becomes of this.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from walrow._lsn import Lsn
-    from walrow.spark.log_plan import LogPlan
-    from walrow.spark.projection import Projection
-    from walrow.spark.source_options import SourceOptions
+from walrow._late import pa
+from walrow._lsn import Lsn
+from walrow.spark.log_plan import LogPlan
+from walrow.spark.projection import Projection
+from walrow.spark.source_options import SourceOptions
 
 
 def partitions(
@@ -51,7 +47,6 @@ class LogBatchReader(DataSourceReader):  # type: ignore[misc]
     """Reads the changes between two points of a log."""
 
     def __init__(self, projection: Projection, plan: LogPlan) -> None:
-        """Finds the points and the partitions."""
         options = projection.options
         self._projection = projection
         end, start = plan.log.end, plan.log.start

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from walrow._late import pa
 from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
 from walrow.spark.decoding import capture_column, decode
 from walrow.spark.schemas import FIXED, require
 from walrow.spark.schemas import schema as schema_of
-from walrow.typing import SparkOptions, SparkSchemaOptions
+from walrow.typing import SparkOptions, SparkSchemaOptions, TableName
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from pyspark.sql import DataFrame
-
-    from walrow.typing import TableName
 
 
 @with_options(SparkOptions, elsewhere=FIXED)
@@ -76,8 +73,6 @@ def changes(
 
 def _column(captures: DataFrame, column: str | None) -> str:
     """The name of the column with the captures or their paths."""
-    import pyarrow as pa
-
     kinds = {"binary": pa.binary(), "string": pa.string()}
     fields = [
         (field.name, kinds.get(field.dataType.typeName(), pa.null()))

@@ -35,7 +35,6 @@ class WalrowDataSource(DataSource):  # type: ignore[misc]
 
     @naming_options()
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Reads the options."""
         self._options = SourceOptions.of(options)
         # Stays when Spark pickles the object, so that the log is read once for a query.
         self._own: Any = None

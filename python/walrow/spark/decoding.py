@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from walrow._core import FRAME_HEADER, Batch, Catalog, Decoder, frame_size
+from walrow._late import pa
 from walrow._read.signatures import with_options
 from walrow._secrets import reason_of, shown
 from walrow._sources.chunks import Chunks
@@ -21,15 +23,7 @@ from walrow.spark.schemas import (
     named_alike,
     origin_of,
 )
-from walrow.typing import SparkOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Unpack
-
-    import pyarrow as pa
-
-    from walrow.typing import Framing, TableName
+from walrow.typing import Framing, SparkOptions, TableName
 
 
 @with_options(SparkOptions, elsewhere=FIXED)
@@ -112,8 +106,6 @@ class _Decode:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes all captures of a partition."""
-        import pyarrow as pa
-
         common = self.schema
         found: tuple[str, str] | None = None
         for place, source in self._sources(batches):
@@ -187,16 +179,14 @@ class _Decode:
                 size += len(block)
                 yield from decoder.feed(block)
         except OSError as error:
-            text = f"the capture cannot be read: {reason_of(error)}"
-            raise Error(text) from error
+            raise Error(f"the capture cannot be read: {reason_of(error)}") from error
         except DecodeError as error:
             if error.offset is not None and error.offset < FRAME_HEADER:
                 text = f"{_NO_CAPTURE} ({error})"
                 raise DecodeError(text, offset=error.offset) from None
             raise
         if size == 0:
-            text = f"the value is empty. {_NO_CAPTURE}"
-            raise DecodeError(text, offset=0)
+            raise DecodeError(f"the value is empty. {_NO_CAPTURE}", offset=0)
         if blocks.framing == "wire" and (
             (first := frame_size(head)) is None or first > size
         ):
@@ -241,29 +231,23 @@ def capture_column(columns: pa.Schema, name: str | None) -> str:
         if len(names) == 1:
             return names[0]
         if names:
-            text = (
+            raise SchemaError(
                 f"the DataFrame has several {kind} columns, {', '.join(names)}; choose "
                 "one with column="
             )
-            raise SchemaError(text)
-    text = (
+    raise SchemaError(
         "the DataFrame has neither a binary column with captures nor a string column "
         "with their paths"
     )
-    raise SchemaError(text)
 
 
 def _is_binary(found: pa.DataType) -> bool:
-    from pyarrow import types
-
-    kinds = (types.is_binary, types.is_large_binary, types.is_binary_view)
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
     return any(fits(found) for fits in kinds)
 
 
 def _is_string(found: pa.DataType) -> bool:
-    from pyarrow import types
-
-    kinds = (types.is_string, types.is_large_string, types.is_string_view)
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(fits(found) for fits in kinds)
 
 

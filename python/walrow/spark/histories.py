@@ -6,22 +6,29 @@ compares their rows with the open versions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from walrow._apply.calls import Work
+from walrow._apply.items import Applied
 from walrow._apply.keys import bad_key
 from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_FROM, VALID_TO, beside
+from walrow._apply.tables import AppliedTable
+from walrow._apply.targets import Found
 from walrow._apply.version_parts import (
     LoadPart,
+    TransactionsPart,
     dated,
     loaded_columns,
     next_part,
     opened_by_load,
 )
 from walrow._apply.versions import MERGE_KEY, Fold
+from walrow._late import f, pa, types
 from walrow.spark.apply_failures import task
 from walrow.spark.apply_net import as_structs
 from walrow.spark.applying import observe
@@ -33,21 +40,10 @@ from walrow.spark.targets.sql import (
     WORDS,
     Appending,
     Merging,
+    Target,
     filter_by_keys,
     quoted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Applied
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow._apply.version_parts import TransactionsPart
-    from walrow.spark.targets.sql import Target
 
 
 def _opened(
@@ -114,16 +110,13 @@ class HistoryCall(KeepingCall):
         needs: tuple[pa.Table, Sequence[str]],
     ) -> pa.Table | None:
         """The open rows with some keys, and the values of some columns."""
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StructType
-
         keys, columns = needs
         if not len(keys):
             return None
         kinds = {it.name: it for it in fields}
         session, names = target.session, keys.column_names
         wanted = session.createDataFrame(
-            keys, StructType([kinds[it] for it in names])
+            keys, types.StructType([kinds[it] for it in names])
         ).distinct()
         opened = target.at(before.version).where(f.col(IS_CURRENT))
         known = {it.lower() for it in opened.columns}
@@ -142,10 +135,8 @@ class HistoryCall(KeepingCall):
     # ------------------------------------------------------------------------ a load
 
     def _load(self, target: Target, work: Work, part: LoadPart) -> Applied:
-        from pyspark.sql.types import StructType
-
         applied = work.applied
-        schema = StructType(
+        schema = types.StructType(
             [*fields_of(applied), *spark_schema(beside(self.rules.mode)).fields]
         )
 
@@ -189,8 +180,6 @@ class HistoryCall(KeepingCall):
         loaded: Any,
     ) -> Any:
         """The versions that a load closes and opens."""
-        from pyspark.sql import functions as f
-
         session, fields = target.session, _fields(applied, target)
         filter_by_keys(session, _MANY)
         opened = target.at(before.version).where(f.col(IS_CURRENT))
@@ -243,30 +232,24 @@ def _refuse_equal_keys(applied: AppliedTable, rows: Any) -> None:
 
 def _fields(applied: AppliedTable, target: Target) -> list[Any]:
     """The table's columns with the types that the target has, as Spark's fields."""
-    from pyspark.sql.types import StructField
-
     known = {it.name.lower(): it.dataType for it in target.columns()}
-    return [StructField(it, known[it.lower()]) for it in applied.columns]
+    return [types.StructField(it, known[it.lower()]) for it in applied.columns]
 
 
 def _kinds(fields: Sequence[Any]) -> pa.Schema:
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
-
-    found = arrow_schema(StructType(list(fields)))
+    found = arrow_schema(types.StructType(list(fields)))
     return pa.schema(list(found))
 
 
 def _schema(applied: AppliedTable, fields: Sequence[Any]) -> Any:
     """The columns of the rows of a MERGE, for Spark."""
-    from pyspark.sql.types import StructField, StructType
-
     kinds = {it.name: it.dataType for it in fields}
     keys = [
-        StructField(f"{MERGE_KEY}{at}", kinds[it]) for at, it in enumerate(applied.keys)
+        types.StructField(f"{MERGE_KEY}{at}", kinds[it])
+        for at, it in enumerate(applied.keys)
     ]
     extra = spark_schema(beside("history")).fields
-    return StructType([*fields, *extra, *keys])
+    return types.StructType([*fields, *extra, *keys])
 
 
 #: The bytes of changes that the driver folds at once, about.

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from walrow._apply.calls import committed
+from walrow._apply.calls import Work, committed
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
-from walrow._apply.items import Applied
+from walrow._apply.items import Applied, Token
 from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
-from walrow._apply.tables import change_rows
-from walrow._apply.targets import Conflict
+from walrow._apply.tables import AppliedTable, change_rows
+from walrow._apply.targets import Conflict, Found
+from walrow._late import f, pa, sql, types
 from walrow.spark.apply_failures import task
 from walrow.spark.applying import Call, compute, observe
 from walrow.spark.net_rows import numbers
 from walrow.spark.schemas import fields_of, spark_schema
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.path_values import checked
-from walrow.spark.targets.sql import WORDS, Appending, Merging, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    import pyarrow as pa
-
-    from walrow._apply.calls import Work
-    from walrow._apply.items import Token
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow.spark.targets.sql import Target, Writing
+from walrow.spark.targets.sql import WORDS, Appending, Merging, Target, Writing, quoted
 
 
 class KeepingCall(Call):
@@ -83,8 +74,6 @@ class KeepingCall(Call):
 
     def _checked(self, applied: AppliedTable, rows: Any, texts: Collection[str]) -> Any:
         """Rows that raise an error where a value would not come back from a path."""
-        from pyspark.sql import functions as f
-
         return rows.withColumns(
             {
                 name: checked(f.col(quoted(name)), applied.columns.index(name))
@@ -117,8 +106,6 @@ class KeepingCall(Call):
         self, target: Target, found: Found, token: Token, applied: AppliedTable
     ) -> Applied:
         """Removes the rows that were erased from the log, and the values of erased columns."""
-        from pyspark.sql import functions as f
-
         self.record.start(found, applied.keys)
         has_images = self.rules.mode == "changes"
         is_old = f.col("_change_type").isin(*OLD_IMAGES) if has_images else f.lit(False)
@@ -154,12 +141,8 @@ class ChangesCall(KeepingCall):
 
     def _work(self, target: Target, work: Work) -> Applied:
         """Adds all changes."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StructType
-
         applied, units = work.applied, work.batch.units
-        schema = StructType(
+        schema = types.StructType(
             [*fields_of(applied), *spark_schema(beside(self.rules.mode)).fields]
         )
 
@@ -170,7 +153,7 @@ class ChangesCall(KeepingCall):
 
         before, texts = self._ready_for(target, work, rows)
         token = self._recorded(target, work, before)
-        observation = Observation()
+        observation = sql.Observation()
         counted = self._checked(applied, rows(), texts).observe(
             observation, f.count(f.lit(1)).alias("rows")
         )

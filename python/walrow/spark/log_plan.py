@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
+from walrow._late import pa
 from walrow._lsn import Lsn
 from walrow._secrets import reason_of, without_credentials
 from walrow._sources.logs import part_of
@@ -12,12 +15,7 @@ from walrow._sources.urls import is_url
 from walrow.errors import LogError
 from walrow.log import Log
 from walrow.spark.schemas import SIDE_TABLES
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable, Iterator
-
-    from walrow.spark.source_options import SourceOptions
+from walrow.spark.source_options import SourceOptions
 
 
 class Chain(NamedTuple):
@@ -63,7 +61,6 @@ class LogPlan:
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        """Opens the log."""
         self._options = options
         self._chosen: list[Any] | None = self._part()["tables"]
         self.log = open_log(options)
@@ -261,12 +258,11 @@ def open_log(options: SourceOptions) -> Log:
         return Log(path, storage_options=options.storage_options)
     except OSError as error:
         why = "reach it" if is_url(path) else "have its directory under this path"
-        text = (
+        raise LogError(
             f"{without_credentials(path)}: the log cannot be opened: "
             f"{reason_of(error)}; the driver and all executors "
             f"must {why}"
-        )
-        raise LogError(text) from error
+        ) from error
 
 
 def after(lsn: Lsn) -> Lsn:
@@ -278,8 +274,6 @@ def _counted(
     log: Log, options: SourceOptions, chain: Chain
 ) -> list[tuple[Lsn, int, int]]:
     """Each transaction's end, its changes, and its rows of the chosen tables."""
-    import pyarrow as pa
-
     of_range: dict[str, Any] = {"start": after(chain.start), "end": chain.end}
     transactions = [
         row

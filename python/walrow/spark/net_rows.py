@@ -13,18 +13,12 @@ unit ─► net changes ─► bytes for each partition ─► shuffle ─► jo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from walrow._apply.items import Op
-from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from walrow._apply.net_table import NetTable
-
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, NetTable
+from walrow._late import pa, types
 
 #: The columns of parts.
 PARTS = "label int, number bigint, data binary"
@@ -32,22 +26,18 @@ PARTS = "label int, number bigint, data binary"
 
 def row_fields(keys: list[Any]) -> list[Any]:
     """The columns that rows have in addition to the table's own, for Spark, by the fields of its key."""
-    from pyspark.sql.types import (
-        ArrayType,
-        BinaryType,
-        BooleanType,
-        ByteType,
-        StringType,
-        StructField,
-        StructType,
+    head = types.StructType(
+        [types.StructField(f"k{at}", field.dataType) for at, field in enumerate(keys)]
     )
-
-    head = StructType(
-        [StructField(f"k{at}", field.dataType) for at, field in enumerate(keys)]
+    kinds = (
+        types.ByteType(),
+        types.ArrayType(types.StringType()),
+        types.BooleanType(),
+        head,
+        types.BinaryType(),
     )
-    types = (ByteType(), ArrayType(StringType()), BooleanType(), head, BinaryType())
     names = (OP, UNSENT, GONE, HEAD, DATA)
-    return [StructField(name, kind) for name, kind in zip(names, types, strict=True)]
+    return [types.StructField(*it) for it in zip(names, kinds, strict=True)]
 
 
 # ------------------------------------------------------------------ for `mapInArrow`
@@ -65,8 +55,6 @@ def split(
     table: NetTable, partitions: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The changes of units in parts, for their numbers: a row for each partition."""
-    import pyarrow as pa
-
     labels = partition_labels(partitions)
     for number in numbers(batches):
         with table.errors():

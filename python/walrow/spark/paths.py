@@ -25,9 +25,8 @@ def local(path: str) -> str:
     if decoded == plain or not Path(decoded).exists():
         return plain
     if Path(plain).exists():
-        text = (
+        raise Error(
             "the path can mean two files that both exist, one with % in its name and one "
             "without; remove file: from the path"
         )
-        raise Error(text)
     return decoded

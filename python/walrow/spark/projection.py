@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._apply.modes import READ_METADATA
 from walrow._core import OPTIONS, Decoder
+from walrow._late import pa, types
+from walrow._log.items import SourceIdentity
+from walrow._lsn import Lsn
 from walrow._read.reading import read
 from walrow.errors import LogError, SchemaError
+from walrow.log import Log
 from walrow.spark.log_plan import after, open_log
 from walrow.spark.schemas import arrow_schema, check_options, is_fixed
-from walrow.spark.source_options import naming_options
+from walrow.spark.source_options import SourceOptions, naming_options
 from walrow.typing import SchemaOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
-
-    from walrow._log.items import SourceIdentity
-    from walrow._lsn import Lsn
-    from walrow.log import Log
-    from walrow.spark.source_options import SourceOptions
 
 
 def log_schema(options: SourceOptions) -> pa.Schema:
@@ -34,8 +28,6 @@ def log_schema(options: SourceOptions) -> pa.Schema:
         OptionError: The options contradict each other.
         LogError: The directory is not a log, or a segment is damaged.
     """
-    import pyarrow as pa
-
     check_options(options.table, options.read)
     # Also refuses options that do not determine the schema.
     Decoder(table=options.table, profile="spark", **options.read)
@@ -70,8 +62,6 @@ class Projection:
             LogError: This process sees another log, or a part of it was removed.
             DecodeError: A value cannot be read or held: as `walrow.read`.
         """
-        import pyarrow as pa
-
         with naming_options():
             log = open_log(self.options)
             self._check(log, end)
@@ -81,24 +71,22 @@ class Projection:
     def _check(self, log: Log, end: Lsn) -> None:
         """Refuses a log that differs from the driver's."""
         if log.source != self.source:
-            text = (
+            raise LogError(
                 f"{log.location}: the log has changes of {log.source.words} here, "
                 f"but of {self.source.words} where the query was planned"
             )
-            raise LogError(text)
         if log.end < end:
-            text = (
+            raise LogError(
                 f"{log.location}: the log ends at {log.end} here, but the query was "
                 f"planned up to {end}; the driver and all executors must have the same "
                 "directory under this path"
             )
-            raise LogError(text)
 
 
 def projection(
     options: SourceOptions,
     source: SourceIdentity,
-    declared: StructType,
+    declared: types.StructType,
     own: pa.Schema,
     *,
     is_declared: bool,
@@ -110,8 +98,7 @@ def projection(
     """
     schema = arrow_schema(declared)
     if not schema.names:
-        text = "the schema has no columns: choose one at least"
-        raise SchemaError(text)
+        raise SchemaError("the schema has no columns: choose one at least")
     for field in schema:
         if field.name not in own.names:
             shown = ", ".join(own.names)
@@ -140,8 +127,6 @@ def projection(
 
 def _of_columns(own: pa.Schema, names: list[str]) -> pa.Schema:
     """The fields with these names."""
-    import pyarrow as pa
-
     return pa.schema([field for field in own if field.name in names])
 
 
@@ -164,18 +149,16 @@ def _compare(declared: pa.Field, own: pa.Field, options: SourceOptions) -> None:
 
 def _fits(declared: pa.Field, own: pa.Field) -> bool:
     """Whether the types are the same, apart from fields that are declared nullable."""
-    from pyarrow import types
-
     if own.nullable and not declared.nullable:
         return False
     one, other = declared.type, own.type
-    if types.is_list(one) and types.is_list(other):
+    if pa.types.is_list(one) and pa.types.is_list(other):
         return _fits(one.value_field, other.value_field)
-    if types.is_struct(one) and types.is_struct(other):
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
         return [it.name for it in one] == [it.name for it in other] and all(
             map(_fits, one, other)
         )
-    if types.is_map(one) and types.is_map(other):
+    if pa.types.is_map(one) and pa.types.is_map(other):
         return one.key_type == other.key_type and _fits(
             one.item_field, other.item_field
         )
@@ -192,8 +175,6 @@ def _spelled(field: pa.Field) -> str:
 
 def _conformed(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns in the order, and with the nullability, that Spark expects."""
-    import pyarrow as pa
-
     columns = []
     for field in schema:
         column = records.column(field.name)

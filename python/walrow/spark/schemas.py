@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 from walrow import _late
+from walrow._apply.tables import AppliedTable
+from walrow._late import pa, types
 from walrow._read import schemas
 from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
 from walrow.spark.paths import local
-from walrow.typing import SparkSchemaOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Unpack
-
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
-
-    from walrow._apply.tables import AppliedTable
-    from walrow.typing import TableName
-
+from walrow.typing import SparkSchemaOptions, TableName
 
 SIDE_TABLES = frozenset(
     f"walrow.{name}" for name in ("transactions", "messages", "relations", "truncates")
@@ -36,7 +28,7 @@ def schema(
     source: Any,
     table: TableName | None = None,
     **options: Unpack[SparkSchemaOptions],
-) -> StructType:
+) -> types.StructType:
     """Returns one schema for all versions of a table, for `decode` and `mapInArrow`.
 
     Args:
@@ -49,9 +41,6 @@ def schema(
         SchemaError: No source contains the table, or no type holds all values of a column.
     """
     require("pyarrow", "pyspark")
-    import pyarrow as pa
-    from pyspark.sql.types import StructField, StructType
-
     check_options(table, {**options})
     found = pa.schema(
         schemas.schema(_local_source(source), table, profile="spark", **options)
@@ -61,17 +50,16 @@ def schema(
         return struct
     # The table of the schema, for `decode`.
     metadata = dict(zip(("pg.schema", "pg.table"), origin, strict=True))
-    return StructType(
+    return types.StructType(
         [
-            StructField(field.name, field.dataType, field.nullable, metadata)
+            types.StructField(field.name, field.dataType, field.nullable, metadata)
             for field in struct.fields
         ]
     )
 
 
-def spark_schema(found: pa.Schema) -> StructType:
+def spark_schema(found: pa.Schema) -> types.StructType:
     """Converts a schema of the profile `spark`."""
-    import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def marked(field: pa.Field) -> pa.Field:
@@ -102,11 +90,10 @@ def check_options(
         text = "choose a table with table=, or use envelope=True for all tables"
         raise OptionError(text)
     if options.get("tables") is not None and not options.get("envelope"):
-        text = (
+        raise OptionError(
             "in Spark, the rows of one function have one schema: choose one table with "
             "table=, or use envelope=True with tables="
         )
-        raise OptionError(text)
     chosen: Any = options.get("tables") or ()
     if any(is_fixed(each, envelope=False) for each in chosen):
         text = 'in Spark, read a side table by itself: table="walrow.transactions"'
@@ -152,15 +139,12 @@ def require(*names: str) -> None:
 def arrow_schema(schema: Any) -> pa.Schema:
     """Converts any schema to a pyarrow schema, which can be pickled."""
     require("pyarrow")
-    import pyarrow as pa
-
     if hasattr(schema, "__arrow_c_schema__"):
         return named_alike(pa.schema(schema))
     require("pyspark")
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
 
-    if not isinstance(schema, StructType):
+    if not isinstance(schema, types.StructType):
         text = f"schema must be a StructType or an Arrow schema, not {type(schema).__name__}"
         raise OptionError(text)
     try:
@@ -173,7 +157,6 @@ def arrow_schema(schema: Any) -> pa.Schema:
 
 def named_alike(schema: pa.Schema) -> pa.Schema:
     """Names the items of lists as walrow does: Spark accepts any name."""
-    import pyarrow as pa
 
     def renamed(field: pa.Field) -> pa.Field:
         found = field.type

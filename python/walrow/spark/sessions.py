@@ -92,16 +92,14 @@ def check_session(spark: Any) -> None:
         text = f"this needs Spark 4.0 or later, and PySpark is {pyspark.__version__}"
         raise OptionError(text)
     if not (hasattr(spark, "newSession") or hasattr(spark, "cloneSession")):
-        text = f"spark must be a SparkSession, not {type(spark).__name__}"
-        raise OptionError(text)
+        raise OptionError(f"spark must be a SparkSession, not {type(spark).__name__}")
 
 
 def _clone(spark: Any) -> Any:
     check_session(spark)
     if _is_remote(spark):
         if not hasattr(spark, "cloneSession"):
-            text = "under Spark Connect, this needs Spark 4.1 or later"
-            raise OptionError(text)
+            raise OptionError("under Spark Connect, this needs Spark 4.1 or later")
         session = spark.cloneSession()
     else:
         clone = spark._jsparkSession.cloneSession()

@@ -10,14 +10,17 @@ import datetime as dt
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
+from walrow import _options
 from walrow._amounts import at, size
 from walrow._core import Catalog
 from walrow._lsn import Lsn
+from walrow._options import Kind
+from walrow._read.signatures import READ
 from walrow._secrets import is_conninfo
 from walrow._sources.urls import is_url
 from walrow.errors import Error, OptionError, Remedy
@@ -72,14 +75,12 @@ class SourceOptions:
                 raise OptionError(_ONE_PATH)
             if plain not in _OPTIONS:
                 known = ", ".join(sorted(each for each, _ in _OPTIONS.values()))
-                reason = (
+                raise OptionError(
                     f"{name} is not an option of the data source walrow, only {known}"
                 )
-                raise OptionError(reason)
             option, parse = _OPTIONS[plain]
             if option in found:
-                reason = f"{option} is given twice"
-                raise OptionError(reason)
+                raise OptionError(f"{option} is given twice")
             found[option] = parse(option, text)
         if "path" not in found:
             raise OptionError(_ONE_PATH)
@@ -131,17 +132,15 @@ def _plain(name: str) -> str:
 
 def _path(_option: str, text: str) -> str:
     if is_conninfo(text, or_url=True):
-        reason = "path is a connection string: give the directory of a log"
-        raise OptionError(reason)
+        raise OptionError("path is a connection string: give the directory of a log")
     path = local(text)
     if is_url(path):
         return path
     if match := _HADOOP.match(path):
-        reason = (
+        raise OptionError(
             f"path begins with {match[0]}, which only Spark knows: give the path under "
             "which the volume is mounted, or a URL that fsspec opens"
         )
-        raise OptionError(reason)
     # Workers have another working directory.
     return os.path.abspath(path)  # noqa: PTH100 - pathlib keeps `..`
 
@@ -179,16 +178,14 @@ def _names(option: str, text: str) -> list[str]:
         return [name.strip() for name in text.split(",") if name.strip()]
     found = _json(option, text, list)
     if not all(isinstance(name, str) for name in found):
-        reason = f"{option} must be a list of names, in JSON or with commas"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be a list of names, in JSON or with commas")
     return list(found)
 
 
 def _mapping(option: str, text: str) -> dict[str, str]:
     found = _json(option, text, dict)
     if not all(isinstance(value, str) for value in found.values()):
-        reason = f"{option} must be a JSON object whose values are texts"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be a JSON object whose values are texts")
     return dict(found)
 
 
@@ -207,15 +204,13 @@ def _json(option: str, text: str, kind: type) -> Any:
         found = None
     if not isinstance(found, kind):
         name = "object" if kind is dict else "list"
-        reason = f"{option} must be a JSON {name}"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be a JSON {name}")
     return found
 
 
 def _flag(option: str, text: str) -> bool:
     if text.lower() not in {"true", "false"}:
-        reason = f"{option} must be true or false"
-        raise OptionError(reason)
+        raise OptionError(f"{option} must be true or false")
     return text.lower() == "true"
 
 
@@ -225,8 +220,7 @@ def _number(option: str, text: str) -> int:
     number = int(text) if text.isdecimal() and text.isascii() else size(text, option)
     if number > 0:
         return number
-    reason = f"{option} must be a positive number, such as 1000000, or 32m"
-    raise OptionError(reason)
+    raise OptionError(f"{option} must be a positive number, such as 1000000, or 32m")
 
 
 def _point(option: str, text: str) -> Lsn | dt.datetime:
@@ -243,20 +237,17 @@ def _catalog(option: str, text: str) -> Catalog:
         raise OptionError(reason) from error
 
 
-def _parser(hint: Any) -> Callable[[str, str], Any]:
-    """How the text of an option is read that has this type in `walrow.typing`."""
-    kinds = {get_origin(each) or each for each in (hint, *get_args(hint))}
-    return next((parse for kind, parse in _BY_TYPE if kind in kinds), _text)
-
-
-_BY_TYPE: list[tuple[Any, Callable[[str, str], Any]]] = [
-    (Literal, _policy),
-    (Mapping, _mapping),
-    (Sequence, _names),
-    (Catalog, _catalog),
-    (bool, _flag),
-    (int, _number),
-]
+# How the text of an option of `walrow.read` is read, by its kind. Others stay texts.
+_BY_KIND: dict[Kind, Callable[[str, str], Any]] = {
+    _options.POLICIES: _policy,
+    _options.MAPPING: _mapping,
+    _options.ARROW_TYPES: _mapping,
+    _options.NAMES: _names,
+    _options.CATALOG: _catalog,
+    _options.FLAG: _flag,
+    _options.NUMBER: _number,
+    _options.SIZE: _number,
+}
 # `dbfs:/data` is a path of Spark's own.
 _HADOOP = re.compile(r"[A-Za-z][\w+.-]+:/")
 # The options of the data source: their attributes, and the readers of their texts.
@@ -276,9 +267,9 @@ _FIXED = ("session", "late_start", "unfinished", "missing_table")
 # And those of `walrow.read`.
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     **{
-        name: _parser(hint)
-        for name, hint in get_type_hints(SparkOptions).items()
-        if name not in _FIXED
+        name: _BY_KIND.get(option.kind, _text)
+        for name, option in READ.items()
+        if name in SparkOptions.__annotations__ and name not in _FIXED
     },
     **{name: parse for name, (_, parse) in _OWN.items()},
     "tables": _tables,

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from walrow._late import pa
 from walrow._log.items import SourceIdentity
 from walrow._lsn import Lsn
 from walrow.errors import LogError
 from walrow.spark.batch_reader import partitions
 from walrow.spark.log_plan import LogPlan
 from walrow.spark.new_versions import NewVersions
+from walrow.spark.projection import Projection
 from walrow.spark.source_options import naming_options
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 except ImportError:  # before Spark 4.2
     SupportsTriggerAvailableNow = object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
-
-    from walrow.spark.projection import Projection
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -185,22 +181,20 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             return
         _, found, _ = plan.log._log.register(name, at)
         if found > at:
-            text = (
+            raise LogError(
                 f"reader {name} is already at {found}, after {at}, where this query "
                 "continues: another query uses the name, or the checkpoint is an old one; "
                 "choose another name with the option reader"
             )
-            raise LogError(text)
         self._registered = True
 
     def _check_reached(self, plan: LogPlan, at: Lsn) -> None:
         # The option start may be later than the log's end.
         if at > plan.log.end and (self._options.start is None or at != self._first()):
-            text = (
+            raise LogError(
                 f"the log ends at {plan.log.end}, before {at}, where the query continues: it "
                 "is not the log of the checkpoint, or an older copy of it"
             )
-            raise LogError(text)
 
     def _check_kept(self, plan: LogPlan, start: Lsn, end: Lsn) -> None:
         is_chosen = self._options.start is not None and start == self._first()
@@ -236,16 +230,14 @@ def _lsn_of(found: Mapping[str, Any], source: SourceIdentity) -> Lsn:
     try:
         stored, lsn = SourceIdentity(**found["source"]), Lsn(found["lsn"])
     except (KeyError, TypeError, ValueError):
-        text = (
+        raise LogError(
             "the checkpoint is not one of the data source walrow; use another "
             "checkpointLocation"
-        )
-        raise LogError(text) from None
+        ) from None
     if stored != source:
-        text = (
+        raise LogError(
             f"the checkpoint is that of another log: it has an offset in changes of "
             f"{stored.words}, but the log has those of {source.words}; use the path of "
             "that log, or another checkpointLocation"
         )
-        raise LogError(text)
     return lsn

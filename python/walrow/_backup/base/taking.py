@@ -101,8 +101,7 @@ def base_backup(options: BackupOptions) -> BaseBackup:
                     _unpack(archive, _partial(root), roots)
             write_file(directory / MANIFEST, stream.manifest())
     if stream.end_lsn is None or stream.end_timeline is None:
-        text = "the end of a backup is known after its manifest"
-        raise RuntimeError(text)
+        raise RuntimeError("the end of a backup is known after its manifest")
     suffix = ".tar.gz" if options.compress else ".tar"
     return BaseBackup(
         path=options.to,

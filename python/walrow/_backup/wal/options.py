@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from walrow._lsn import Lsn
-from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options
+from walrow._options import ANY, Kind, Option, Value, options
 from walrow._results import Result, result
 from walrow._secrets import brief
 from walrow.errors import OptionError
@@ -48,61 +48,51 @@ def _until(value: int | str, name: str) -> Literal["now"] | Lsn:
 class WalOptions:
     """The options of `walrow.backup.receive_wal`."""
 
-    conninfo: Option[str, str] = Option(
+    conninfo: Value[str] = Option(
         "A connection string or URL, as for psycopg, of a role with REPLICATION. With "
         "application_name, it may be one of synchronous_standby_names.",
-        TEXT,
         default="",
     )
     _: KW_ONLY
     to: Option[str | os.PathLike[str], Path] = Option(
         "The directory. It is created if necessary, for its owner only.",
-        FOLDER,
         more="Empty, it begins with what the slot keeps (from server 15), otherwise with the segment "
         "that the server writes now.",
     )
-    slot: Option[str | None, str | None] = Option(
+    slot: Value[str | None] = Option(
         "A physical slot, so that the server keeps WAL until it is durable here.",
-        TEXT,
         default=None,
         more="Without one, a gap is an error.",
     )
-    create_slot: Option[bool, bool] = Option(
-        "Creates the slot if it does not exist.", FLAG, default=False
+    create_slot: Value[bool] = Option(
+        "Creates the slot if it does not exist.", default=False
     )
-    until: Option[int | str | None, Literal["now"] | Lsn | None] = Option(
+    until: Option[Lsn | int | str | None, Literal["now"] | Lsn | None] = Option(
         'Ends when this position is durable: an LSN, or `"now"` for the server\'s position at the '
         "start. Default: it never ends.",
-        Kind("Lsn | int | str", _until, metavar="now|LSN"),
+        Kind("until", _until, metavar="now|LSN"),
         default=None,
     )
-    synchronous: Option[bool, bool] = Option(
+    synchronous: Value[bool] = Option(
         "Makes WAL durable and reports it as soon as it comes, and not within a second: commits of "
         "the server wait for it.",
-        FLAG,
         default=False,
     )
     start_within: Option[Duration | None, float | None] = Option(
         "The time within which a server must be reached for the first time. Default: 10 minutes with "
         "`until`, otherwise without end.",
-        DURATION,
         default=None,
     )
-    status: Option[
-        Callable[[WalStatus], None] | None, Callable[[WalStatus], None] | None
-    ] = Option(
-        "Is called about once a second.",
-        Kind("Callable[[WalStatus], None]"),
-        default=None,
+    progress: Value[Callable[[WalStatus], None] | None] = Option(
+        "Is called about once a second.", default=None
     )
-    stop: Option[threading.Event | None, threading.Event | None] = Option(
+    stop: Value[threading.Event | None] = Option(
         "Ends it within a second when set. The received WAL is durable then.",
-        Kind("threading.Event"),
+        ANY,
         default=None,
     )
 
     def __post_init__(self) -> None:
         """Refuses options that contradict each other."""
         if self.create_slot and self.slot is None:
-            text = "create_slot needs the name of a slot: pass slot="
-            raise OptionError(text)
+            raise OptionError("create_slot needs the name of a slot: pass slot=")

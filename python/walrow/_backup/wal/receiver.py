@@ -230,8 +230,7 @@ class WalReceiver:
             if isinstance(event, TimelineEnd):
                 return event
             if event is None:
-                text = "the server has ended the stream"
-                raise ConnectionLostError(text)
+                raise ConnectionLostError("the server has ended the stream")
             if event.data:
                 landing.put(event.data)
             else:
@@ -277,7 +276,7 @@ class WalReceiver:
         due, last_state, last_note = self._reported
         now = time.monotonic()
         news = (state, self._note or "")
-        status = self._options.status
+        status = self._options.progress
         if status is None or (now < due and news == (last_state, last_note)):
             return
         self._reported = (now + _REPORT_SECONDS, *news)

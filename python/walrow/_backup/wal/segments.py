@@ -142,8 +142,7 @@ def _segment(directory: Path, entry: Entry, stem: str, size: int) -> Segment:
 
 def _refuse(directory: Path, name: str, code: str, problem: str) -> NoReturn:
     path = str(directory / name)
-    text = f"{path}: {problem}; {_REMEDIES[code]}"
-    raise BackupError(text, code=code, path=path)
+    raise BackupError(f"{path}: {problem}; {_REMEDIES[code]}", code=code, path=path)
 
 
 #: The end of a file's name until its segment is whole and durable.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from walrow._apply.places import check_target
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from walrow.spark.targets.sql import Target
+from walrow.spark.targets.sql import Target
 
 
 def target_of(session: Any, name: str, caller: Any) -> Target:

@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from walrow._apply.engines import only_spark
 from walrow._apply.history import FEW, Entry, recorded, token_of
+from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow._late import f, types
 from walrow.errors import OptionError
 from walrow.spark.schemas import arrow_schema
 from walrow.spark.targets.sql import (
     Appending,
     Merging,
+    Replacing,
     Target,
+    Writing,
     condition_of,
     defined,
     full_parts,
     quoted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._apply.items import Token
-    from walrow.spark.targets.sql import Replacing, Writing
 
 
 class DeltaTarget(Target):
@@ -73,10 +72,9 @@ class DeltaTarget(Target):
         except Exception as error:
             text = condition_of(error)
             if re.search(_UNKNOWN, text):
-                text = (
+                raise OptionError(
                     f"{self.name}: the session lacks Delta: start it with {_SETTINGS}"
-                )
-                raise OptionError(text) from None
+                ) from None
             if re.search(_MISSING, text) and not self._has_files():
                 return None
             if re.search(_OTHER, text):
@@ -98,12 +96,10 @@ class DeltaTarget(Target):
         cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows, with deletion vectors."""
-        from pyspark.sql.types import StructType
-
         properties = {"delta.enableDeletionVectors": "true"}
         if any(_SPECIAL.search(field.name) for field in fields):
             properties["delta.columnMapping.mode"] = "name"
-        schema = arrow_schema(StructType(list(fields)))
+        schema = arrow_schema(types.StructType(list(fields)))
         properties |= statistics(schema, partition_by)
         parts = f"PARTITIONED BY ({_names(partition_by)})" if partition_by else ""
         cluster = f"CLUSTER BY ({_names(cluster_by)})" if cluster_by else ""
@@ -214,14 +210,12 @@ class DeltaTarget(Target):
         )
 
     def _write(self, writing: Replacing | Appending, token: Token) -> Commit:
-        from pyspark.sql.functions import lit
-
         rows = self.session.table(writing.view).writeTo(self.table)
         if isinstance(writing, Appending):
             rows.append()
         else:
             # Without a predicate, Delta takes it for a new table, which is not clustered.
-            rows.option("replaceWhere", "true").overwrite(lit(True))
+            rows.option("replaceWhere", "true").overwrite(f.lit(True))
         runs = (it.run for it in map(token_of, self._history(FEW)) if it is not None)
         return Commit(is_first=token.run in runs)
 

@@ -7,26 +7,20 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
-from walrow._apply.columns import evolution, fits, misfit, not_widened, plain
+from walrow._apply.columns import Evolution, evolution, fits, misfit, not_widened, plain
 from walrow._apply.items import COLUMNS
 from walrow._apply.modes import beside
+from walrow._apply.options import ApplyOptions
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Conflict, refuse_marker, refuse_unknown
+from walrow._late import pa, types
 from walrow.errors import Remedy, SchemaError
 from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
 from walrow.spark.targets.path_values import path_texts
-from walrow.spark.targets.sql import condition_of, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from walrow._apply.columns import Evolution
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.tables import AppliedTable
-    from walrow.spark.targets.sql import Target
+from walrow.spark.targets.sql import Target, condition_of, quoted
 
 
 def evolve(
@@ -61,13 +55,11 @@ def evolve(
         ApplyError: A column needs a wider type, and `widen_types` is false.
         Conflict: Another writer has just changed its columns.
     """
-    from pyspark.sql.types import BooleanType, StructField
-
     name = applied.table.name
     fields = fields_of(applied)
     refuse_marker(name, applied.columns, rules)
     if rules.deletes == "soft":
-        fields.append(StructField(rules.deleted_column, BooleanType()))
+        fields.append(types.StructField(rules.deleted_column, types.BooleanType()))
     fields += spark_schema(beside(rules.mode)).fields
     reserved = _reserved(target, applied, rules, target.reserved, "its format")
     if reserved is not None:
@@ -133,13 +125,10 @@ def _evolution(
     Raises:
         SchemaError: A column has a type that cannot become the table's.
     """
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
-
     wanted = pa.schema(
         [
             pa.field(it.name, plain(it.type))
-            for it in arrow_schema(StructType(list(fields)))
+            for it in arrow_schema(types.StructType(list(fields)))
         ]
     )
     kinds = {it.name.lower(): it.type for it in wanted}
@@ -160,10 +149,9 @@ def _evolution(
 def _arrow(field: Any) -> pa.Field | None:
     """A column in Arrow's types. None if its type means more there, or has no such type."""
     from pyspark.errors import PySparkException
-    from pyspark.sql.types import StructType
 
     try:
-        schema = arrow_schema(StructType([field]))
+        schema = arrow_schema(types.StructType([field]))
         (again,) = spark_schema(schema).fields
     except (PySparkException, NotImplementedError, TypeError):
         return None
@@ -202,13 +190,13 @@ def _reserved(
 
 def _try_merge(target: Target, names: Sequence[str], key: int) -> bool:
     """Merges two rows into a table like the target, which is dropped again. Whether it had them."""
-    from pyspark.sql.types import StringType, StructField, StructType
-
     trial = target.trial()
     if trial is None:
         return True
     session, view = target.session, f"walrow_trial_{uuid.uuid4().hex[:12]}"
-    schema = StructType([StructField(it, StringType()) for it in names])
+    schema = types.StructType(
+        [types.StructField(it, types.StringType()) for it in names]
+    )
     rows = [[str(row)] * len(names) for row in range(3)]
     # The second row replaces the first one.
     rows[1][key] = rows[0][key]

@@ -12,16 +12,19 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from walrow._apply.items import Token
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow._late import f
 from walrow._waiting import pause
 from walrow.errors import OptionError
 from walrow.spark.targets.sql import (
     Appending,
     Merging,
     Target,
+    Writing,
     condition_of,
     defined,
     full_parts,
@@ -29,12 +32,6 @@ from walrow.spark.targets.sql import (
     name_parts,
     quoted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from walrow.spark.targets.sql import Writing
-
 
 #: The tag that keeps the snapshot of the last batch.
 TAG = "walrow"
@@ -101,11 +98,10 @@ class IcebergTarget(Target):
         except Exception as error:
             if "PARSE_SYNTAX_ERROR" not in condition_of(error):
                 return
-            text = (
+            raise OptionError(
                 f"{self.name}: the session lacks Iceberg's SQL extensions: start it with "
                 f"spark.sql.extensions={EXTENSIONS}"
-            )
-            raise OptionError(text) from None
+            ) from None
 
     def create(
         self,
@@ -247,8 +243,6 @@ class IcebergTarget(Target):
         raise AssertionError
 
     def _write(self, branch: str, writing: Writing) -> None:
-        from pyspark.sql.functions import lit
-
         if isinstance(writing, Merging):
             self._commit_again(writing.statement(branch))
             return
@@ -256,7 +250,7 @@ class IcebergTarget(Target):
         if isinstance(writing, Appending):
             rows.append()
         else:
-            rows.overwrite(lit(True))
+            rows.overwrite(f.lit(True))
 
     def _fast_forward(self, branch: str) -> int:
         """Makes a branch the table's, and returns its snapshot."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from walrow._apply.items import Op
 from walrow._apply.targets import LOST_TEXTS, lost_in_path
+from walrow._late import f, types
 from walrow.errors import ApplyError, Remedy, SchemaError
 
 
@@ -22,8 +23,6 @@ def path_texts(
     Raises:
         SchemaError: Values of a column would not come back as they were.
     """
-    from pyspark.sql import types
-
     chosen = {name.lower() for name in names}
     found = [field for field in fields if field.name.lower() in chosen]
     reasons = {
@@ -34,12 +33,9 @@ def path_texts(
     for field in found:
         reason = reasons.get(type(field.dataType))
         if reason is not None:
-            text = (
-                f"{table}: {target} cannot be partitioned by column {field.name}: Delta "
-                f"writes such values as text, and {reason}"
-            )
             raise SchemaError(
-                text,
+                f"{table}: {target} cannot be partitioned by column {field.name}: Delta "
+                f"writes such values as text, and {reason}",
                 table=table,
                 column=field.name,
                 advice="; use a new target with ",
@@ -50,8 +46,6 @@ def path_texts(
 
 def checked(column: Any, place: int, kind: Any = None) -> Any:
     """A text column that raises an error, with its place, where a value would not come back."""
-    from pyspark.sql import functions as f
-
     is_lost = column.isin(*LOST_TEXTS)
     if kind is not None:
         is_lost &= kind.isin(Op.INSERT, Op.UPDATE)

@@ -17,6 +17,7 @@ from walrow._apply.net_table import OP, UNSENT
 from walrow._apply.options import ApplyOptions
 from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import NEVER_SENT, Commit, Found
+from walrow._late import types
 from walrow.errors import OptionError
 
 
@@ -199,8 +200,6 @@ def defined(fields: Sequence[Any]) -> str:
 
 def _type_of(kind: Any) -> str:
     """A type in SQL. What `timestamp` means there is a setting of the session."""
-    from pyspark.sql import types
-
     if isinstance(kind, types.TimestampType):
         return "timestamp_ltz"
     if isinstance(kind, types.ArrayType):
@@ -229,11 +228,10 @@ def name_parts(name: str) -> tuple[str, ...]:
         OptionError: It is no name.
     """
     if re.fullmatch(rf"{_PART}(?:\.{_PART})*", name) is None:
-        text = (
+        raise OptionError(
             f"{name!r} is not the name of a table: join its parts with dots, and put "
             "those that have dots or backticks into backticks"
         )
-        raise OptionError(text)
     found = re.findall(_PART, name)
     return tuple(
         part[1:-1].replace("``", "`") if part.startswith("`") else part
