@@ -359,7 +359,8 @@ class Driver:
             case events.Make(number, parts):
                 self._step(number, connector.make, number, parts, self._slot_began)
             case events.Check(number):
-                self._step(number, connector.check, action, self._goal)
+                begins = self._completeness.begin_with_slot
+                self._step(number, connector.check, action, self._goal, begins)
             case events.StartStream(number, start, options):
                 self._step(number, connector.start, number, start, options)
             case events.WatchTimeline():
