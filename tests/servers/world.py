@@ -33,7 +33,7 @@ class World:
         )
 
     def look(self, **options: Any) -> None:
-        """Receives all commits, and looks."""
+        """Receives all commits and requested loads, and looks."""
         given: dict[str, Any] = {"publications": "p", "until": "now", "create": True}
         walrow.receive(self.dsn, log=self.path, slot=self._name, **(given | options))
 

@@ -38,13 +38,15 @@ from walrow.typing import Duration
 class LoadRequest(NamedTuple):
     """A request for tables, as `schema.name`. None for all that are published.
 
-    A process that waits for the load renews it. `time` is in seconds since 1970.
+    A process that waits for the load renews it. `time` is in seconds since 1970. If it `is_automatic`, no
+    person has asked for it, and tables that are gone need no load.
     """
 
     key: str
     tables: list[str] | None
     is_awaited: bool = False
     time: float = 0.0
+    is_automatic: bool = False
 
 
 class LoadResult(NamedTuple):
@@ -267,11 +269,15 @@ def cancel_load(
 
 
 def request(
-    log: Path, tables: Sequence[str] | None, *, is_awaited: bool = False
+    log: Path,
+    tables: Sequence[str] | None,
+    *,
+    is_awaited: bool = False,
+    is_automatic: bool = False,
 ) -> LoadRequest:
     """Leaves a request."""
-    names = None if tables is None else list(tables)
-    wanted = LoadRequest(secrets.token_hex(8), names, is_awaited, time.time())
+    names, now = None if tables is None else list(tables), time.time()
+    wanted = LoadRequest(secrets.token_hex(8), names, is_awaited, now, is_automatic)
     try:
         LogObjects(log).create(_name(wanted), _record(wanted))
     except OSError as error:
@@ -378,6 +384,7 @@ def _read(objects: LogObjects, name: str) -> tuple[LoadRequest, float]:
         _names(found["tables"]),
         bool(found["is_awaited"]),
         float(found["time"]),
+        bool(found.get("is_automatic")),
     )
     return wanted, time.time() - float(found["renewed"])
 

@@ -367,7 +367,7 @@ class Completeness:
             conn.execute("SET LOCAL statement_timeout = '2s'")
             filled = published.with_rows(conn, new)
         if empty := [it.name for it in new if it.oid not in filled]:
-            request(self._log, empty)
+            request(self._log, empty, is_automatic=True)
 
     def _taken(
         self, named: Published, look: Look | None, log: Log | None, ends: LogEnds

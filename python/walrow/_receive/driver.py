@@ -516,7 +516,8 @@ class Driver:
                 self._failed |= culprits.refused or (
                     {names[0]: failure} if len(names) == 1 else {}
                 )
-            load_requests.complete(self._log, request, failure, *culprits)
+            refused, others, _ = culprits
+            load_requests.complete(self._log, request, failure, refused, others)
         elif culprits.others and not isinstance(request, load.First):
             load_requests.request(self._log, culprits.others)
         if done is not None:

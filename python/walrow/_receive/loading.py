@@ -329,7 +329,9 @@ class TableLoad:
         others = [name for name in names if name not in refused]
         texts = {name: str(error) for name, error in refused.items()}
         error = error or next(iter(refused.values()))
-        return Broken(self._number, error, Culprits(texts, others))
+        there = {table.name for table in self.tables}
+        gone = [name for name in names if name not in there]
+        return Broken(self._number, error, Culprits(texts, others, gone))
 
     def _choose(self, conn: psycopg.Connection[Any]) -> list[PublishedTable]:
         """Chooses the tables. Returns all published tables."""

@@ -330,7 +330,8 @@ class Applier:
                 wanted.append(claim)
         if not wanted:
             return False
-        request(self._loaded.log, [it.table.name for it in wanted])
+        names = [it.table.name for it in wanted]
+        request(self._loaded.log, names, is_automatic=True)
         for claim in wanted:
             before = self._asked.get(claim.table.oid, _Asked(now, _FIRST_PAUSE / 2))
             pause = min(before.pause * 2, _LONGEST_PAUSE)
