@@ -330,7 +330,7 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
 
 def test_what_decides_for_a_file_is_pure() -> None:
     for name, known in (
-        ("supervisor", set()),
+        ("supervisor", {"walrow._log.status_record"}),
         ("plan", {"walrow._run.matching"}),
         (
             "matching",

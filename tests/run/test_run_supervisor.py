@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from walrow._log.status_record import Part
 from walrow._run import supervisor
-from walrow._run.supervisor import Part, Step
+from walrow._run.supervisor import Step
 
 
 class World:

@@ -26,6 +26,8 @@ def value_of(kind: Any, found: Any) -> Any:  # noqa: PLR0911 -- a line for each 
         }
     if origin in (list, Sequence):
         return [value_of(arguments[0], it) for it in found]
+    if origin is tuple and Ellipsis in arguments:
+        return tuple(value_of(arguments[0], it) for it in found)
     if origin is tuple:
         return tuple(value_of(*it) for it in zip(arguments, found, strict=True))
     return kind(**values_of(kind, found)) if _fields(kind) else kind(found)

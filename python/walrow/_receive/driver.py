@@ -48,7 +48,8 @@ from walrow._receive.link_states import Want, Wishes
 from walrow._receive.loading import TableLoad
 from walrow._receive.log_thread import LogThread
 from walrow._receive.options import ReceiveOptions
-from walrow._receive.reports import Publisher, Reports, Seen, may_pass
+from walrow._receive.publishing import Publisher, may_pass
+from walrow._receive.reports import Reports, Seen
 from walrow._receive.status import PendingLoad, Received, State
 from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch

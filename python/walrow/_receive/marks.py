@@ -5,7 +5,6 @@ Pure: from a record and a look comes the next record. `completeness` looks, and 
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,9 +87,9 @@ def as_at_slot(record: Published, look: Look) -> Published:
         return record
     is_new, tables = _since(record, look), {}
 
-    def has_new(entries: str) -> bool:
-        # The transaction that wrote an entry follows its OID.
-        return any(map(is_new, re.findall(r"\d+ (\d+)", entries)))
+    def has_new(entries: str, first: int = 1) -> bool:
+        # Each entry is an OID and the transaction that wrote it.
+        return any(map(is_new, entries.replace(",", " ").split()[first::2]))
 
     for table in look.tables:
         if table.created and is_new(table.created):
@@ -126,7 +125,7 @@ def as_at_slot(record: Published, look: Look) -> Published:
             ],
             "memberships": [
                 [
-                    f"{place} -" if has_new(place) else place,
+                    f"{place} -" if has_new(place, 3) else place,
                     f"0 {options}" if is_new(xmin) else publication,
                     operations,
                 ]

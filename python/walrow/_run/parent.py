@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from walrow._log.status_record import Part
 from walrow._run.config import Loaded
 from walrow._run.reading import parse
 from walrow._run.supervisor import (
@@ -27,7 +28,6 @@ from walrow._run.supervisor import (
     Ended,
     Event,
     Kill,
-    Part,
     Restarts,
     Send,
     Signalled,

@@ -8,15 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from walrow._log.status_record import (
-    Degraded,
     Life,
     Part,
+    PhaseName,
     Record,
-    Snapshotting,
-    Stopped,
-    Streaming,
-    WaitingForPerson,
-    read_record,
+    read_status,
 )
 from walrow._results import Result, result
 
@@ -35,7 +31,7 @@ class PartStatus(Result):
         return (
             self.life is Life.ALIVE
             and self.record is not None
-            and isinstance(self.record.phase, Streaming | Snapshotting)
+            and self.record.phase.name in (PhaseName.STREAMING, PhaseName.SNAPSHOTTING)
             and not self.reasons
         )
 
@@ -46,7 +42,7 @@ def part_of(
     """Reads a record. If the part `is_wanted`, it must run. Without a directory, the log is in an object store."""
     if log is None:
         return PartStatus(Life.UNKNOWN, None, ())
-    life, record = read_record(Path(log), part)
+    life, record = read_status(Path(log), part)
     found = _reasons(part, life, record, is_wanted=is_wanted)
     return PartStatus(life, record, tuple(found))
 
@@ -68,7 +64,7 @@ def _reasons(
             yield f"no {name} runs, and a target is configured"
         case Life.ENDED if record is not None:
             yield from _of_ended(part, record, is_wanted=is_wanted)
-        case Life.ALIVE if record is not None and part == "receive":
+        case Life.ALIVE if record is not None and part is Part.RECEIVE:
             yield from _of_receiver(who, record)
         case _:
             pass
@@ -76,11 +72,11 @@ def _reasons(
 
 def _of_ended(part: Part, record: Record, *, is_wanted: bool) -> Iterator[str]:
     name, at = _NAMES[part], _time(record.time)
-    match record.phase:
-        case Stopped(None):
+    match record.phase.name, record.error:
+        case PhaseName.STOPPED, None:
             if is_wanted:
                 yield f"no {name} runs, and a target is configured: the last one was stopped at {at}"
-        case Stopped(text) | WaitingForPerson(text):
+        case _, str(text):
             yield f"{part} has ended: {text} (at {at})"
         case _:
             yield (
@@ -90,12 +86,12 @@ def _of_ended(part: Part, record: Record, *, is_wanted: bool) -> Iterator[str]:
 
 
 def _of_receiver(who: str, record: Record) -> Iterator[str]:
-    match record.phase:
-        case Degraded(_, text):
-            yield f"{who} is degraded since {_time(record.since)}: {text}"
+    match record.phase.name:
+        case PhaseName.DEGRADED:
+            yield f"{who} is degraded since {_time(record.since)}: {record.phase.text}"
             return
-        case WaitingForPerson(text):
-            yield f"{who} waits for you: {text}"
+        case PhaseName.WAITING_FOR_PERSON:
+            yield f"{who} waits for you: {record.phase.text}"
             return
         case _:
             pass
@@ -110,6 +106,6 @@ def _time(time: dt.datetime) -> str:
     return time.isoformat(timespec="seconds")
 
 
-_NAMES: dict[Part, str] = {"receive": "receiver", "apply": "applier"}
+_NAMES = {Part.RECEIVE: "receiver", Part.APPLY: "applier"}
 #: A receiver asks a silent server after a third of it.
 _SILENT = dt.timedelta(seconds=60)

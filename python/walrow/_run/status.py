@@ -152,10 +152,9 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
         if error.code != "not_a_log" or not (Path(path) / FOLDER).is_dir():
             raise
         # No server was reached yet.
-        parts: tuple[Part, Part] = ("receive", "apply")
         reasons = [
             reason
-            for part in parts
+            for part in Part
             for reason in part_of(path, part, is_wanted=not allow_stopped).reasons
         ]
         text = "; ".join([f"{path} is not a log yet", *reasons])
@@ -170,8 +169,8 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
     reasons = []
     directory = log.path if log._store is None else None
     is_wanted = any(it.in_file for it in recorded) and not allow_stopped
-    receiver = part_of(directory, "receive", is_wanted=is_wanted)
-    applier = part_of(directory, "apply", is_wanted=is_wanted)
+    receiver = part_of(directory, Part.RECEIVE, is_wanted=is_wanted)
+    applier = part_of(directory, Part.APPLY, is_wanted=is_wanted)
     is_running = applier.life is Life.ALIVE
     if directory is not None:
         requested = requested_in(log)

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-
-class Part(Enum):
-    """A process."""
-
-    RECEIVE = "receive"
-    APPLY = "apply"
+from walrow._log.status_record import Part
 
 
 class Step(Enum):
