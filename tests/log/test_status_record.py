@@ -263,14 +263,14 @@ def test_targets_that_have_no_room_are_counted(tmp_path: Path) -> None:
         TargetFacts(number, f"s.t{number}", "delta:" + "p" * 90, problem="x" * 5000)
         for number in range(3000)
     )
-    file = Written(tmp_path, "apply")
+    file = Written(tmp_path, Part.APPLY)
     file.post(
         Phase(PhaseName.SNAPSHOTTING, tables=tuple(f"s.t{it}" for it in range(5000))),
         1,
         None,
         targets,
     )
-    _, found = read_status(tmp_path, "apply")
+    _, found = read_status(tmp_path, Part.APPLY)
     assert found is not None
     assert len(found.targets) + found.omitted == 3000
     assert [it.oid for it in found.targets] == list(range(len(found.targets)))

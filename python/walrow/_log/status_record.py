@@ -29,9 +29,9 @@ import datetime as dt
 import enum
 import json
 import os
-import queue
 import socket
 import struct
+import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -171,7 +171,7 @@ class StatusFile:
     def __init__(self, log: Path, part: Part) -> None:
         """Publishes nothing before the first post, and before the log's directory exists."""
         self._log, self._path = log, log / FOLDER / f"{part}.status"
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wake = threading.Event()
         self._done: Future[None] | None = None
         self._is_closed = False
         self.record: Record | None = None
@@ -210,14 +210,14 @@ class StatusFile:
             self._wake_writer()
 
     def _wake_writer(self) -> None:
-        self._wake.put(None)
+        self._wake.set()
         if self._done is None:
             self._done = in_background("walrow-status", self._keep)
 
     def close(self, seconds: float = 1.0) -> None:
         """Publishes the last post, and gives the file up. A stalled disk gets so many seconds."""
         self._is_closed = True
-        self._wake.put(None)
+        self._wake.set()
         if self._done is not None:
             answered(self._done, seconds)
 
@@ -225,10 +225,8 @@ class StatusFile:
         is_last = False
         try:
             while not is_last:
-                with contextlib.suppress(queue.Empty):
-                    self._wake.get(timeout=BEAT_SECONDS)
-                    while True:
-                        self._wake.get_nowait()
+                self._wake.wait(BEAT_SECONDS)
+                self._wake.clear()
                 is_last = self._is_closed
                 # The next beat tries again.
                 with contextlib.suppress(OSError, ImportError):
@@ -314,27 +312,20 @@ def read_status(log: Path, part: Part) -> tuple[Life, Record | None]:
     if not is_locked(path):
         return (Life.NONE if record is None else Life.ENDED), record
     end = time.monotonic() + BEAT_SECONDS + 1
-    while not _is_fresh(record) and time.monotonic() < end:
+    is_stale = not _is_fresh(record)
+    while is_stale and time.monotonic() < end:
         pause(_PAUSE_SECONDS)
         later, record = _read(path)
-        if later > number > 0:
-            # Only the clocks differ.
-            return _turning(record), record
-    return (_turning(record) if _is_fresh(record) else Life.STALE), record
+        # If it was written again, only the clocks differ.
+        is_stale = not (later > number > 0 or _is_fresh(record))
+    if record is not None and record.receiver is not None:
+        # An applier's turn may take long.
+        is_stale |= record.time - record.turned >= _HANGS
+    return (Life.STALE if is_stale else Life.ALIVE), record
 
 
 def _is_fresh(record: Record | None) -> bool:
     return record is not None and abs(_now() - record.time) < _STALE
-
-
-def _turning(record: Record | None) -> Life:
-    """A receiver that writes is alive, unless its main loop hangs. An applier's turn may take long."""
-    is_hanging = (
-        record is not None
-        and record.receiver is not None
-        and record.time - record.turned >= _HANGS
-    )
-    return Life.STALE if is_hanging else Life.ALIVE
 
 
 def _read(path: Path) -> tuple[int, Record | None]:

@@ -27,7 +27,6 @@ from walrow._run.supervisor import (
     End,
     Ended,
     Event,
-    Kill,
     Restarts,
     Send,
     Signalled,
@@ -137,8 +136,6 @@ class Parent:
                     self._lost.append(part)
             case Send(part, number):
                 self._children[part].send_signal(number)
-            case Kill(part):
-                self._children[part].kill()
             case Restarts():
                 self._say(action)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from walrow._log.status_record import (
@@ -43,63 +42,45 @@ def part_of(
     if log is None:
         return PartStatus(Life.UNKNOWN, None, ())
     life, record = read_status(Path(log), part)
-    found = _reasons(part, life, record, is_wanted=is_wanted)
-    return PartStatus(life, record, tuple(found))
+    reason = _reason(part, life, record, is_wanted=is_wanted)
+    return PartStatus(life, record, () if reason is None else (reason,))
 
 
-def _reasons(
+def _reason(  # noqa: PLR0911 -- a line for each state
     part: Part, life: Life, record: Record | None, *, is_wanted: bool
-) -> Iterator[str]:
-    name, who = _NAMES[part], f"the {_NAMES[part]}"
-    if record is not None:
-        who = f"{who} (process {record.process} on {record.host})"
-    match life:
-        case Life.STALE:
-            since = "" if record is None else f" since {_time(record.time)}"
-            yield (
-                f"{who} has published nothing{since}: its process is stopped or hangs, or its disk "
-                "stalls or is full"
-            )
-        case Life.NONE if is_wanted:
-            yield f"no {name} runs, and a target is configured"
-        case Life.ENDED if record is not None:
-            yield from _of_ended(part, record, is_wanted=is_wanted)
-        case Life.ALIVE if record is not None and part is Part.RECEIVE:
-            yield from _of_receiver(who, record)
-        case _:
-            pass
-
-
-def _of_ended(part: Part, record: Record, *, is_wanted: bool) -> Iterator[str]:
-    name, at = _NAMES[part], _time(record.time)
-    match record.phase.name, record.error:
-        case PhaseName.STOPPED, None:
-            if is_wanted:
-                yield f"no {name} runs, and a target is configured: the last one was stopped at {at}"
-        case _, str(text):
-            yield f"{part} has ended: {text} (at {at})"
-        case _:
-            yield (
-                f"the {name} was killed (process {record.process} on {record.host}, last seen at "
-                f"{at}), or this is a copy of its log"
-            )
-
-
-def _of_receiver(who: str, record: Record) -> Iterator[str]:
-    match record.phase.name:
-        case PhaseName.DEGRADED:
-            yield f"{who} is degraded since {_time(record.since)}: {record.phase.text}"
-            return
-        case PhaseName.WAITING_FOR_PERSON:
-            yield f"{who} waits for you: {record.phase.text}"
-            return
-        case _:
-            pass
-    heard = None if record.receiver is None else record.receiver.heard
-    # By the clock of the receiver.
-    silent = record.time - (heard or record.started)
-    if silent >= _SILENT:
-        yield f"{who} has had no word from the server for {silent.total_seconds():.0f} s"
+) -> str | None:
+    name, hangs = (
+        _NAMES[part],
+        "its process is stopped or hangs, or its disk stalls or is full",
+    )
+    missing = f"no {name} runs, and a target is configured" if is_wanted else None
+    if record is None:
+        if life is Life.STALE:
+            return f"the {name} has published nothing: {hangs}"
+        return missing if life is Life.NONE else None
+    process = f"process {record.process} on {record.host}"
+    who, at, text = f"the {name} ({process})", _time(record.time), record.phase.text
+    match life, record.phase.name:
+        case Life.STALE, _:
+            return f"{who} has published nothing since {at}: {hangs}"
+        case Life.ENDED, PhaseName.STOPPED if text is None:
+            return missing and f"{missing}: the last one was stopped at {at}"
+        case Life.ENDED, PhaseName.STOPPED | PhaseName.WAITING_FOR_PERSON:
+            return f"{part} has ended: {text} (at {at})"
+        case Life.ENDED, _:
+            return f"the {name} was killed ({process}, last seen at {at}), or this is a copy of its log"
+        case Life.ALIVE, phase if part is Part.RECEIVE:
+            if phase is PhaseName.DEGRADED:
+                return f"{who} is degraded since {_time(record.since)}: {text}"
+            if phase is PhaseName.WAITING_FOR_PERSON:
+                return f"{who} waits for you: {text}"
+            heard = None if record.receiver is None else record.receiver.heard
+            # By the clock of the receiver.
+            silent = record.time - (heard or record.started)
+            if silent >= _SILENT:
+                seconds = f"{silent.total_seconds():.0f} s"
+                return f"{who} has had no word from the server for {seconds}"
+    return None
 
 
 def _time(time: dt.datetime) -> str:

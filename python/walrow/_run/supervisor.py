@@ -1,7 +1,7 @@
 """Decides about the processes of `walrow run`: what starts, what starts again, and how it ends.
 
 ```text
-Keeping ─► Stopping ─► Killing ─► Over          Once: receive ─► apply (─► receive ─► apply) ─► Over
+Keeping ─► Stopping ─► Over          Once: receive ─► apply (─► receive ─► apply) ─► Over
 ```
 Here is no process, no I/O and no clock: the parent hands in each event with the time, and carries out
 the actions.
@@ -10,6 +10,7 @@ the actions.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -49,8 +50,7 @@ PartState: TypeAlias = Running | Paused
 class Keeping:
     """Both parts run, or are started again."""
 
-    receive: PartState
-    apply: PartState
+    parts: Mapping[Part, PartState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,10 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The processes end in order, and are killed then."""
+    """The processes end in order, and are killed then. After that, only their ends count."""
 
     left: frozenset[Part]
     until: float
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
-class Killing:
-    """The processes were killed."""
-
-    left: frozenset[Part]
     code: int
 
 
@@ -85,7 +77,7 @@ class Over:
     code: int
 
 
-State: TypeAlias = Keeping | Once | Stopping | Killing | Over
+State: TypeAlias = Keeping | Once | Stopping | Over
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +120,6 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """Kill a process."""
-
-    part: Part
-
-
-@dataclass(frozen=True, slots=True)
 class Restarts:
     """Say that a process has ended, how many ended one after the other, and the pause before the next."""
 
@@ -151,13 +136,12 @@ class End:
     code: int
 
 
-Action: TypeAlias = Start | Send | Kill | Restarts | End
+Action: TypeAlias = Start | Send | Restarts | End
 
 
 def begin(now: float) -> tuple[State, list[Action]]:
     """Both parts start."""
-    state = Keeping(Running(now, 0), Running(now, 0))
-    return state, [Start(Part.RECEIVE), Start(Part.APPLY)]
+    return Keeping(dict.fromkeys(Part, Running(now, 0))), [Start(it) for it in Part]
 
 
 def begin_once() -> tuple[State, list[Action]]:
@@ -165,7 +149,7 @@ def begin_once() -> tuple[State, list[Action]]:
     return Once(Step.RECEIVE, 0), [Start(Part.RECEIVE, Step.RECEIVE)]
 
 
-def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:  # noqa: PLR0911
+def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:
     """The state after an event, and the actions."""
     match state:
         case Keeping():
@@ -179,18 +163,16 @@ def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:  #
                 case Ended(part, _):
                     return _fewer(Stopping(left - {part}, until, code))
                 case Ticked() if now >= until:
-                    return Killing(left, code), [Kill(it) for it in _in_order(left)]
-        case Killing(left, code):
-            if isinstance(event, Ended):
-                return _fewer(Killing(left - {event.part}, code))
+                    kills: list[Action] = [Send(it, KILL) for it in _in_order(left)]
+                    return Stopping(left, math.inf, code), kills
     return state, []
 
 
 def due(state: State) -> float:
     """When time alone changes something."""
     match state:
-        case Keeping(receive, apply):
-            pauses = [it.until for it in (receive, apply) if isinstance(it, Paused)]
+        case Keeping(parts):
+            pauses = [it.until for it in parts.values() if isinstance(it, Paused)]
             return min(pauses, default=math.inf)
         case Stopping(_, until, _):
             return until
@@ -198,7 +180,7 @@ def due(state: State) -> float:
 
 
 def _keeping(state: Keeping, event: Event, now: float) -> tuple[State, list[Action]]:
-    parts = {Part.RECEIVE: state.receive, Part.APPLY: state.apply}
+    parts = dict(state.parts)
     match event:
         case Signalled(number):
             left = frozenset(
@@ -212,14 +194,14 @@ def _keeping(state: Keeping, event: Event, now: float) -> tuple[State, list[Acti
             ended = 1 if is_new else before.ended + 1
             pause = min(_FIRST_PAUSE * 2 ** min(ended - 1, _DOUBLINGS), _LONGEST_PAUSE)
             parts[part] = Paused(now + pause, ended)
-            return _joined(parts), [Restarts(part, code, ended, pause)]
+            return Keeping(parts), [Restarts(part, code, ended, pause)]
         case Ticked():
             actions: list[Action] = []
             for part, it in parts.items():
                 if isinstance(it, Paused) and now >= it.until:
                     parts[part] = Running(now, it.ended)
                     actions.append(Start(part))
-            return _joined(parts), actions
+            return Keeping(parts), actions
 
 
 def _once(state: Once, event: Event, now: float) -> tuple[State, list[Action]]:
@@ -253,14 +235,10 @@ def _stopping(
     return state, [Send(part, number) for part in _in_order(left)]
 
 
-def _fewer(state: Stopping | Killing) -> tuple[State, list[Action]]:
+def _fewer(state: Stopping) -> tuple[State, list[Action]]:
     if state.left:
         return state, []
     return Over(state.code), [End(state.code)]
-
-
-def _joined(parts: dict[Part, PartState]) -> Keeping:
-    return Keeping(parts[Part.RECEIVE], parts[Part.APPLY])
 
 
 def _in_order(left: frozenset[Part]) -> list[Part]:
@@ -273,6 +251,8 @@ _PARTS = {
     Step.LOAD: Part.RECEIVE,
     Step.APPLY_LOADED: Part.APPLY,
 }
+#: SIGKILL.
+KILL = 9
 #: `walrow receive` ends so if something waits for somebody else. The applier names its tables.
 LEFT = 5
 #: The applier ends so if it has requested loads: the next receiver takes them.
