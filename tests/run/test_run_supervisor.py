@@ -205,12 +205,13 @@ FAULTS = [
     Fault("ended = 1 if is_new else before.ended + 1", "ended = before.ended + 1"),
     Fault("case Ticked() if now >= until:", "case Ticked():"),
     Fault("    if not left:\n        return Over(code), [End(code)]\n", ""),
-    Fault("return state, [Send(part, number) for part in _in_order(left)]\n                case", "return state, []\n                case"),
-    Fault("    if state.left:\n        return state, []\n", ""),
+    Fault("return _stopping(left, until, code, number)", "return state, []"),
+    Fault("return _stopping(left - {part}, until, code)", "return _stopping(frozenset(), until, code)"),
     Fault("part for part, it in parts.items() if isinstance(it, Running)", "part for part in parts"),
     Fault("worst = state.code or (code if code in (0, 2) else 1)", "worst = code if code in (0, 2) else 1"),
     Fault("if state.step is Step.APPLY and code == REQUESTED:", "if code == REQUESTED:\n                    return Over(0), [End(0)]\n                if False:"),
-    Fault("return _stopping(frozenset({part}), number, 128 + number, now)", "return _stopping(frozenset({part}), number, 0, now)"),
+    Fault("code = now + _STOP_SECONDS, 128 + number", "code = now + _STOP_SECONDS, 0"),
+    Fault("return _stopping(left, math.inf, code, KILL)", "return _stopping(left, until, code)"),
 ]  # fmt: skip
 
 

@@ -159,12 +159,11 @@ def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:
         case Stopping(left, until, code):
             match event:
                 case Signalled(number):
-                    return state, [Send(part, number) for part in _in_order(left)]
+                    return _stopping(left, until, code, number)
                 case Ended(part, _):
-                    return _fewer(Stopping(left - {part}, until, code))
+                    return _stopping(left - {part}, until, code)
                 case Ticked() if now >= until:
-                    kills: list[Action] = [Send(it, KILL) for it in _in_order(left)]
-                    return Stopping(left, math.inf, code), kills
+                    return _stopping(left, math.inf, code, KILL)
     return state, []
 
 
@@ -186,7 +185,7 @@ def _keeping(state: Keeping, event: Event, now: float) -> tuple[State, list[Acti
             left = frozenset(
                 part for part, it in parts.items() if isinstance(it, Running)
             )
-            return _stopping(left, number, 0, now)
+            return _stopping(left, now + _STOP_SECONDS, 0, number)
         case Ended(part, code):
             before = parts[part]
             # After a long run, the count begins again.
@@ -208,7 +207,8 @@ def _once(state: Once, event: Event, now: float) -> tuple[State, list[Action]]:
     part = _PARTS[state.step]
     match event:
         case Signalled(number):
-            return _stopping(frozenset({part}), number, 128 + number, now)
+            until, code = now + _STOP_SECONDS, 128 + number
+            return _stopping(frozenset({part}), until, code, number)
         case Ended(_, code):
             if state.step in (Step.APPLY, Step.APPLY_LOADED):
                 if state.step is Step.APPLY and code == REQUESTED:
@@ -227,22 +227,13 @@ def _next(state: Once) -> tuple[State, list[Action]]:
 
 
 def _stopping(
-    left: frozenset[Part], number: int, code: int, now: float
+    left: frozenset[Part], until: float, code: int, number: int | None = None
 ) -> tuple[State, list[Action]]:
+    """Waits for the end of processes, and sends them a signal."""
     if not left:
         return Over(code), [End(code)]
-    state = Stopping(left, now + _STOP_SECONDS, code)
-    return state, [Send(part, number) for part in _in_order(left)]
-
-
-def _fewer(state: Stopping) -> tuple[State, list[Action]]:
-    if state.left:
-        return state, []
-    return Over(state.code), [End(state.code)]
-
-
-def _in_order(left: frozenset[Part]) -> list[Part]:
-    return [part for part in Part if part in left]
+    sent = () if number is None else (Send(it, number) for it in Part if it in left)
+    return Stopping(left, until, code), list(sent)
 
 
 _PARTS = {
