@@ -280,3 +280,17 @@ def test_a_receiver_that_ends_before_its_first_look(
 
 def failing(*_: object) -> None:
     raise RuntimeError
+
+
+def test_messages_show_what_the_first_look_cannot(world: World) -> None:
+    """A partition came after the slot, got rows and left."""
+    world.sql(walrow.postgres.ddl_trigger())
+    events = {it: Event([], [], ROOT) for it in ("t", "u")}
+    begin(world, events, "FOR ALL TABLES WITH (publish_via_partition_root)")
+    world.sql(
+        "CREATE TABLE t_2 PARTITION OF t FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO t VALUES (11)",
+        "DROP TABLE t_2",
+    )
+    world.look(create=False)
+    assert codes(world) == {"t": ["partitions"]}

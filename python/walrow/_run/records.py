@@ -8,6 +8,7 @@ may be removed at any time.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import socket
@@ -167,16 +168,12 @@ class RunFolder:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         file = os.open(self._path / _APPLIER, flags, 0o600)
         try:
-            has_said = False
-            while True:
-                try:
+            for number in itertools.count():
+                with contextlib.suppress(BlockingIOError):
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if not has_said:
-                        wait()
-                        has_said = True
-                else:
                     break
+                if not number:
+                    wait()
                 if stop.wait(_PAUSE_SECONDS):
                     text = "it was stopped while it waited for an earlier applier"
                     raise Error(text)
