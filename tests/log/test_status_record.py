@@ -30,7 +30,7 @@ from walrow._log.status_record import (
     read_status,
 )
 from walrow._lsn import Lsn
-from walrow._run.parts import part_of
+from walrow._run.status import part_of
 
 NOW = dt.datetime(2026, 11, 29, 9, 30, 15, 250, tzinfo=dt.UTC)
 PHASES: list[Phase] = [

@@ -21,9 +21,9 @@ from walrow._run.applier import Applier, Outcome, Report
 from walrow._run.config import Loaded, shared
 from walrow._run.engines import Tables, spark_tables
 from walrow._run.parent import from_parent
-from walrow._run.parts import PartStatus, part_of
 from walrow._run.reading import read
 from walrow._run.records import RunFolder
+from walrow._run.status import PartStatus, part_of
 from walrow._run.supervisor import LEFT, REQUESTED
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.states import is_trouble
