@@ -294,3 +294,24 @@ def test_messages_show_what_the_first_look_cannot(world: World) -> None:
     )
     world.look(create=False)
     assert codes(world) == {"t": ["partitions"]}
+
+
+def test_a_publication_that_changes_after_the_slot(world: World) -> None:
+    begin(world, {"t": Event([])}, "FOR ALL TABLES")
+    world.sql(
+        "ALTER PUBLICATION p SET (publish = 'insert')",
+        "UPDATE t SET n = 5",
+        "ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')",
+    )
+    world.look(create=False)
+    assert codes(world) == {"t": ["publication_changed"]}
+
+
+def test_a_table_that_comes_into_a_published_schema(world: World) -> None:
+    if world.number("SHOW server_version_num") < 150_000:
+        pytest.skip("version 14 cannot publish a schema")
+    world.sql("CREATE SCHEMA s")
+    events = {"t": Event(["ALTER TABLE t SET SCHEMA s", "SET search_path = s"])}
+    begin(world, events, "FOR TABLES IN SCHEMA s")
+    world.look(create=False)
+    assert codes(world) == {"t": ["left_publication"]}

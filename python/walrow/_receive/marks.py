@@ -94,39 +94,26 @@ def as_at_slot(record: Published, look: Look) -> Published:
     for table in look.tables:
         if table.created and is_new(table.created):
             continue
-        now = _picture(table, {}, record.position)
-        changed = [is_new(column.changed) for column in table.columns]
-        tables[table.oid] = now | {
+        parts = []
+        # The creation of another part shows whether its root has all its rows.
+        for part in (it for it in table.parts if not has_new(it.attached)):
+            has_other = part.file_writers and all(map(is_new, part.file_writers))
+            files = (0, None) if has_other else (part.file, part.toast)
+            parts.append([part.oid, *files, part.persistence, part.attached])
+        tables[table.oid] = _picture(table, {}, record.position) | {
             "children": [],
             "lacking": [],
             "stamp": "",
             "schema": "" if any(map(is_new, table.schema.split())) else table.schema,
             "changed": [
-                table.created if is_changed else xid
-                for is_changed, xid in zip(changed, now["changed"], strict=True)
+                table.created if is_new(it.changed) else it.changed
+                for it in table.columns
             ],
-            "since": {
-                name: since
-                for (name, since), is_changed in zip(
-                    now["since"].items(), changed, strict=True
-                )
-                if not is_changed
-            },
-            "parts": [
-                [oid, 0, None, *more]
-                if part.file_writers and all(map(is_new, part.file_writers))
-                else [oid, *files, *more]
-                for part, (oid, *files, persistence, attached) in zip(
-                    table.parts, now["parts"], strict=True
-                )
-                for more in [(persistence, attached)]
-                # Its creation shows whether its root has all its rows.
-                if not has_new(attached)
-            ],
+            "parts": parts,
             "memberships": [
                 [
                     f"{place} -" if has_new(place, 3) else place,
-                    f"0 {options}" if is_new(xmin) else publication,
+                    f"0 {options}" if is_new(xmin) else f"{xmin} {options}",
                     operations,
                 ]
                 for place, publication, operations in table.memberships
