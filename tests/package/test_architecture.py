@@ -282,6 +282,7 @@ def test_few_modules_wait_by_themselves() -> None:
     # The threads of a part wait for each other with events.
     assert makers("Event", "Condition") == {
         "_backup.wal.receiver",
+        "_log.status_record",
         "_receive.loading",
         "_workers",
         "cli.backup",
