@@ -27,6 +27,7 @@ from walrow import errors
 from walrow._core import LogObjects
 from walrow._log.locks import is_locked
 from walrow._log.needs import read_record
+from walrow._log.values import value_of
 from walrow._options import DURATION, FLAG, NAMES, Kind, Option, called, options, takes
 from walrow._secrets import brief
 from walrow._sources.logs import directory_of, opened
@@ -379,13 +380,10 @@ def _requests(objects: LogObjects) -> Iterator[tuple[LoadRequest, float]]:
 
 def _read(objects: LogObjects, name: str) -> tuple[LoadRequest, float]:
     found = json.loads(objects.read(name)[0])
-    wanted = LoadRequest(
-        _key(found["key"], name),
-        _names(found["tables"]),
-        bool(found["is_awaited"]),
-        float(found["time"]),
-        bool(found.get("is_automatic")),
-    )
+    wanted: LoadRequest = value_of(LoadRequest, found)
+    # The key becomes the name of the result.
+    if _name(wanted) != name or not wanted.key.isalnum():
+        raise TypeError
     return wanted, time.time() - float(found["renewed"])
 
 
@@ -480,13 +478,8 @@ def result_of(objects: LogObjects, wanted: LoadRequest) -> LoadResult | None:
 
 
 def _result_at(objects: LogObjects, name: str) -> LoadResult:
-    found = json.loads(objects.read(name)[0])
-    return LoadResult(
-        found["failure"],
-        float(found["time"]),
-        _names(found["tables"]),
-        bool(found["is_awaited"]),
-    )
+    found: LoadResult = value_of(LoadResult, json.loads(objects.read(name)[0]))
+    return found
 
 
 def _name(wanted: LoadRequest) -> str:
@@ -500,22 +493,6 @@ def _result(wanted: LoadRequest) -> str:
 def _remove(objects: LogObjects, name: str) -> None:
     with contextlib.suppress(LogError), objects.lock():
         objects.remove(name)
-
-
-def _key(found: object, name: str) -> str:
-    key = name.removeprefix(_REQUEST)
-    # It becomes the name of the result.
-    if found != key or not key.isalnum():
-        raise TypeError
-    return key
-
-
-def _names(found: object) -> list[str] | None:
-    if found is None:
-        return None
-    if not isinstance(found, list):
-        raise TypeError
-    return [str(name) for name in found]
 
 
 _POLL_SECONDS = 0.2

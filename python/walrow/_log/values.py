@@ -24,7 +24,7 @@ def value_of(kind: Any, found: Any) -> Any:  # noqa: PLR0911 -- a line for each 
         return {
             value_of(arguments[0], k): value_of(arguments[1], it) for k, it in pairs
         }
-    if origin in (list, Sequence):
+    if origin in (list, Sequence) and not isinstance(found, str):
         return [value_of(arguments[0], it) for it in found]
     if origin is tuple and Ellipsis in arguments:
         return tuple(value_of(arguments[0], it) for it in found)
