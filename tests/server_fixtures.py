@@ -158,6 +158,7 @@ _LONG = (
     "test_protocols",
     "test_load",
     "test_completeness",
+    "test_first_look",
     "test_type",
     "test_changes",
     "test_slots",

@@ -433,10 +433,11 @@ class Log(OpenedLog):
         record = self._record()
         at = self.end if as_of is None else self._log.lsn_of(as_of, "as_of")
         # Without a look, the changes alone have the names.
-        chosen, columns, name = table, None, None
+        chosen, columns, name, names = table, None, None, None
         if record.tables is not None:
             # Once: that looks at all segments.
-            found = self._tables(record).at(self, table, at)
+            names = self._tables(record)
+            found = names.at(self, table, at)
             for error, _ in problems(self.location, found, Lsn(0), at, self.end):
                 raise LogError(
                     error.reason, code=error.code, table=error.table, lsn=error.lsn
@@ -466,7 +467,7 @@ class Log(OpenedLog):
             raise SchemaError(text, table=name) from None
         given: dict[str, Any] = {**options, "metadata": ()}
         if given.keys() & {"types", "schema", "unrepresentable"}:
-            known = self._tables(record).tables[rows.oid]
+            known = (names or self._tables(record)).tables[rows.oid]
             given["_keys"] = key_columns(self, known)
         return Reader(rows, table=rows.oid, **given)
 

@@ -282,6 +282,7 @@ def test_few_modules_wait_by_themselves() -> None:
     # The threads of a part wait for each other with events.
     assert makers("Event", "Condition") == {
         "_backup.wal.receiver",
+        "_log.status_record",
         "_receive.loading",
         "_workers",
         "cli.backup",
@@ -330,7 +331,7 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
 
 def test_what_decides_for_a_file_is_pure() -> None:
     for name, known in (
-        ("supervisor", set()),
+        ("supervisor", {"walrow._log.status_record"}),
         ("plan", {"walrow._run.matching"}),
         (
             "matching",

@@ -15,7 +15,7 @@ import pytest
 import walrow
 from servers.receiving import until
 from servers.world import Rows, World
-from walrow._log.status_record import StatusFile
+from walrow._log.status_record import Part, StatusFile
 from walrow._receive.loading import TableLoad
 from walrow._run.applier import Applier, Report
 from walrow._run.reading import parse
@@ -297,7 +297,7 @@ def test_a_target_gets_the_changes_from_before_its_table_left(
         stop=threading.Event(),
         spark=pytest.fail,
         listener=said.append,
-        status=StatusFile(loaded.log, "apply"),
+        status=StatusFile(loaded.log, Part.APPLY),
     )
     world.sql(T, OLD, "CREATE SCHEMA o; CREATE TABLE u (id int PRIMARY KEY)")
     published = "ALL TABLES" if why is Absence.UNLOGGED else "TABLE t, u"

@@ -25,7 +25,9 @@ from servers.receiving import (
     end_of_wal,
     until,
 )
+from servers.world import World
 from walrow._core import LogObjects
+from walrow._log.requests import request
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
@@ -330,6 +332,25 @@ def test_until_now_loads_what_several_have_requested(filled: Feed) -> None:
     }
     assert loaded >= {"public.item", "public.audit"}
     assert not requests(filled.log)
+
+
+def test_a_table_that_is_gone_needs_no_load(world: World) -> None:
+    """The receivers have requested the loads, and no person."""
+    world.sql(
+        *(
+            f"CREATE TABLE {it} (id int PRIMARY KEY, n int)"
+            for it in ("t", "one", "two")
+        ),
+        "CREATE PUBLICATION p FOR ALL TABLES WITH (publish = 'insert, update, delete')",
+    )
+    world.look()
+    world.sql("INSERT INTO one VALUES (1)", "TRUNCATE one", "DROP TABLE two")
+    request(world.path, ["public.one", "public.two"], is_automatic=True)
+    request(world.path, ["public.two"], is_automatic=True)
+    world.look()
+    assert loads(world.path)["public.one"] is not None
+    assert not requests(world.path)
+    assert not walrow._log.requests.failures(world.path)
 
 
 def test_a_table_that_is_locked_for_long_ends_only_the_load(

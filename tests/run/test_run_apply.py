@@ -31,12 +31,11 @@ from walrow._log.published import Published
 from walrow._log.requests import cancel_load, complete, pending, request
 from walrow._log.status_record import (
     FOLDER,
-    Idle,
     Part,
+    Phase,
+    PhaseName,
     StatusFile,
-    Stopped,
     TargetFacts,
-    WaitingForPerson,
 )
 from walrow._lsn import Lsn
 from walrow._run import applier as applier_module
@@ -91,7 +90,7 @@ def applier_of(
         stop=threading.Event(),
         spark=no_spark,
         listener=said.append,
-        status=WrittenStatus(log.path, "apply"),
+        status=WrittenStatus(log.path, Part.APPLY),
     )
     return made, said
 
@@ -115,10 +114,14 @@ def status_of(path: Path, *, is_running: bool = False) -> Status:
     """The status of a log without a receiver, while its applier runs or after its end."""
     applier = WrittenStatus.of.get(path)
     if applier is None and is_running:
-        applier = WrittenStatus(path, "apply")
+        applier = WrittenStatus(path, Part.APPLY)
     if applier is not None:
         targets = () if applier.record is None else applier.record.targets
-        applier.post(Idle() if is_running else Stopped(None), 1, targets=targets)
+        applier.post(
+            Phase(PhaseName.IDLE) if is_running else Phase(PhaseName.STOPPED),
+            1,
+            targets=targets,
+        )
         if not is_running:
             applier._let_go()
     return run_status.status_of(path, allow_stopped=True)
@@ -236,7 +239,9 @@ def test_an_error_of_an_earlier_process_is_over_when_its_table_is_right(
         problem="the disk is full",
         since=dt.datetime.now(dt.UTC),
     )
-    WrittenStatus(log.path, "apply").post(Idle(), 1, targets=(failed,))
+    WrittenStatus(log.path, Part.APPLY).post(
+        Phase(PhaseName.IDLE), 1, targets=(failed,)
+    )
     (reason,) = status_of(log.path).reasons
     assert reason.startswith("sales.t1: the disk is full")
     made, _ = applier_of(log)
@@ -659,14 +664,14 @@ def test_one_at_a_time(log: WrittenTables) -> None:
 
 def test_status_says_what_ended_a_part(log: WrittenTables) -> None:
     log.insert(1)
-    receiver = StatusFile(log.path, "receive")
-    receiver.post(WaitingForPerson("refused"), 1)
+    receiver = StatusFile(log.path, Part.RECEIVE)
+    receiver.post(Phase(PhaseName.WAITING_FOR_PERSON, text="refused"), 1)
     receiver.close()
     (reason,) = status_of(log.path).reasons
     assert reason.startswith("receive has ended: refused (at 20")
     # A log without targets needs neither.
-    receiver = StatusFile(log.path, "receive")
-    receiver.post(Stopped(None), 1)
+    receiver = StatusFile(log.path, Part.RECEIVE)
+    receiver.post(Phase(PhaseName.STOPPED), 1)
     receiver.close()
     assert run_status.status_of(log.path).reasons == ()
 

@@ -26,8 +26,14 @@ class World:
         for statement in statements:
             self._conn.execute(statement.encode())
 
+    def make_slot(self) -> None:
+        """Creates the slot, as another client does."""
+        self.sql(
+            f"SELECT pg_create_logical_replication_slot('{self._name}', 'pgoutput')"
+        )
+
     def look(self, **options: Any) -> None:
-        """Receives all commits, and looks."""
+        """Receives all commits and requested loads, and looks."""
         given: dict[str, Any] = {"publications": "p", "until": "now", "create": True}
         walrow.receive(self.dsn, log=self.path, slot=self._name, **(given | options))
 
@@ -47,17 +53,19 @@ class World:
     def rows(self) -> dict[str, Rows]:
         """The rows of the server's tables."""
         query = "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
-        found = {}
-        for (name,) in self._conn.execute(query).fetchall():
-            cursor = self._conn.execute(f'TABLE "{name}" ORDER BY 1'.encode())
-            names = [it.name for it in cursor.description or ()]
-            found[name] = [dict(zip(names, row, strict=True)) for row in cursor]
-        return found
+        names = [name for (name,) in self._conn.execute(query).fetchall()]
+        return {name: self.rows_of(name) for name in names}
+
+    def rows_of(self, name: str) -> Rows:
+        cursor = self._conn.execute(f'TABLE "{name}" ORDER BY 1'.encode())
+        names = [it.name for it in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def oid(self, name: str) -> int:
-        (found,) = self._conn.execute(f"SELECT '{name}'::regclass::oid").fetchone() or (
-            0,
-        )
+        return self.number(f"SELECT '{name}'::regclass::oid")
+
+    def number(self, query: str) -> int:
+        (found,) = self._conn.execute(query.encode()).fetchone() or (0,)
         return int(found)
 
     def state(self, name: Any, **options: Any) -> Rows:

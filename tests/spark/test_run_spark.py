@@ -23,7 +23,7 @@ from servers.receiving import drop_if_there, until
 from servers.shop import Running, Shop, children, processes
 from table_formats import table_formats
 from targets.written_tables import WrittenTables
-from walrow._log.status_record import StatusFile
+from walrow._log.status_record import Part, StatusFile
 from walrow._run.applier import Applier, Report
 from walrow._run.engines import Tables, spark_tables
 from walrow._run.reading import parse
@@ -69,7 +69,7 @@ def test_tables_share_a_session(lakehouse: SparkSession, tmp_path: Path) -> None
             lambda error, target: without_text(error, lakehouse, target),
         )
 
-    status = StatusFile(loaded.log, "apply")
+    status = StatusFile(loaded.log, Part.APPLY)
     applier = Applier(
         loaded, stop=stop, spark=spark, listener=said.append, status=status
     )

@@ -27,6 +27,7 @@ from walrow import errors
 from walrow._core import LogObjects
 from walrow._log.locks import is_locked
 from walrow._log.needs import read_record
+from walrow._log.values import value_of
 from walrow._options import FOLDER, NAMES, Kind, Option, Value, options, takes
 from walrow._secrets import brief
 from walrow._sources.logs import directory_of, opened
@@ -38,13 +39,15 @@ from walrow.typing import Duration
 class LoadRequest(NamedTuple):
     """A request for tables, as `schema.name`. None for all that are published.
 
-    A process that waits for the load renews it. `time` is in seconds since 1970.
+    A process that waits for the load renews it. `time` is in seconds since 1970. If it `is_automatic`, no
+    person has asked for it, and tables that are gone need no load.
     """
 
     key: str
     tables: list[str] | None
     is_awaited: bool = False
     time: float = 0.0
+    is_automatic: bool = False
 
 
 class LoadResult(NamedTuple):
@@ -261,11 +264,15 @@ def cancel_load(
 
 
 def request(
-    log: Path, tables: Sequence[str] | None, *, is_awaited: bool = False
+    log: Path,
+    tables: Sequence[str] | None,
+    *,
+    is_awaited: bool = False,
+    is_automatic: bool = False,
 ) -> LoadRequest:
     """Leaves a request."""
-    names = None if tables is None else list(tables)
-    wanted = LoadRequest(secrets.token_hex(8), names, is_awaited, time.time())
+    names, now = None if tables is None else list(tables), time.time()
+    wanted = LoadRequest(secrets.token_hex(8), names, is_awaited, now, is_automatic)
     try:
         LogObjects(log).create(_name(wanted), _record(wanted))
     except OSError as error:
@@ -367,12 +374,10 @@ def _requests(objects: LogObjects) -> Iterator[tuple[LoadRequest, float]]:
 
 def _read(objects: LogObjects, name: str) -> tuple[LoadRequest, float]:
     found = json.loads(objects.read(name)[0])
-    wanted = LoadRequest(
-        _key(found["key"], name),
-        _names(found["tables"]),
-        bool(found["is_awaited"]),
-        float(found["time"]),
-    )
+    wanted: LoadRequest = value_of(LoadRequest, found)
+    # The key becomes the name of the result.
+    if _name(wanted) != name or not wanted.key.isalnum():
+        raise TypeError
     return wanted, time.time() - float(found["renewed"])
 
 
@@ -467,13 +472,8 @@ def result_of(objects: LogObjects, wanted: LoadRequest) -> LoadResult | None:
 
 
 def _result_at(objects: LogObjects, name: str) -> LoadResult:
-    found = json.loads(objects.read(name)[0])
-    return LoadResult(
-        found["failure"],
-        float(found["time"]),
-        _names(found["tables"]),
-        bool(found["is_awaited"]),
-    )
+    found: LoadResult = value_of(LoadResult, json.loads(objects.read(name)[0]))
+    return found
 
 
 def _name(wanted: LoadRequest) -> str:
@@ -487,22 +487,6 @@ def _result(wanted: LoadRequest) -> str:
 def _remove(objects: LogObjects, name: str) -> None:
     with contextlib.suppress(LogError), objects.lock():
         objects.remove(name)
-
-
-def _key(found: object, name: str) -> str:
-    key = name.removeprefix(_REQUEST)
-    # It becomes the name of the result.
-    if found != key or not key.isalnum():
-        raise TypeError
-    return key
-
-
-def _names(found: object) -> list[str] | None:
-    if found is None:
-        return None
-    if not isinstance(found, list):
-        raise TypeError
-    return [str(name) for name in found]
 
 
 _POLL_SECONDS = 0.2

@@ -29,28 +29,32 @@ import datetime as dt
 import enum
 import json
 import os
-import queue
-import re
 import socket
 import struct
+import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any
 
 from walrow._core import crc32c
 from walrow._log.locks import is_locked
+from walrow._log.values import value_of
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._waiting import pause
 from walrow._workers import answered, in_background
 from walrow.errors import Error, LogError
 
-T = TypeVar("T")
-Part: TypeAlias = Literal["receive", "apply"]
+
+class Part(enum.StrEnum):
+    """A process that publishes a record."""
+
+    RECEIVE = "receive"
+    APPLY = "apply"
 
 
-class Cause(enum.Enum):
+class Cause(enum.StrEnum):
     """The cause of a degraded state."""
 
     SERVER = "server"
@@ -59,65 +63,40 @@ class Cause(enum.Enum):
     TARGET = "target"
 
 
-@result
-class Connecting(Result):
-    """No server has answered yet, and no attempt has failed."""
+class PhaseName(enum.StrEnum):
+    """What a process does."""
+
+    #: No server has answered yet, and no attempt has failed.
+    CONNECTING = "connecting"
+    #: It works, and is behind: the receiver its server, the applier the log.
+    CATCHING_UP = "catching_up"
+    #: The receiver has what its server has.
+    STREAMING = "streaming"
+    #: Rows of `tables` are copied while the stream continues. None of them yet: all tables.
+    SNAPSHOTTING = "snapshotting"
+    #: The targets have all of the log.
+    IDLE = "idle"
+    #: It tries again, and may succeed without help.
+    DEGRADED = "degraded"
+    #: Another attempt does not help: a person must do something.
+    WAITING_FOR_PERSON = "waiting_for_person"
+    #: It has ended, after the error in `text`, or without one.
+    STOPPED = "stopped"
 
 
 @result
-class CatchingUp(Result):
-    """It works, and is behind: the receiver its server, the applier the log."""
+class Phase(Result):
+    """What a process does, and why."""
 
+    name: PhaseName
+    cause: Cause | None = None
+    text: str | None = None
+    tables: tuple[str, ...] = ()
 
-@result
-class Streaming(Result):
-    """The receiver has what its server has."""
-
-
-@result
-class Snapshotting(Result):
-    """Rows of these tables are copied while the stream continues. None of them yet: all tables."""
-
-    tables: tuple[str, ...]
-
-
-@result
-class Idle(Result):
-    """The targets have all of the log."""
-
-
-@result
-class Degraded(Result):
-    """It tries again, and may succeed without help."""
-
-    cause: Cause
-    text: str
-
-
-@result
-class WaitingForPerson(Result):
-    """Another attempt does not help: a person must do something."""
-
-    text: str
-
-
-@result
-class Stopped(Result):
-    """It has ended: after an error, or in order."""
-
-    text: str | None
-
-
-Phase: TypeAlias = (
-    Connecting
-    | CatchingUp
-    | Streaming
-    | Snapshotting
-    | Idle
-    | Degraded
-    | WaitingForPerson
-    | Stopped
-)
+    @classmethod
+    def degraded(cls, cause: Cause, text: str) -> Phase:
+        """The phase of a process that tries again."""
+        return cls(PhaseName.DEGRADED, cause, text)
 
 
 @result
@@ -169,16 +148,8 @@ class Record(Result):
     @property
     def error(self) -> str | None:
         """The error that has ended its process."""
-        match self.phase:
-            case Stopped(text) | WaitingForPerson(text):
-                return text
-            case _:
-                return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON has them. The phase has a name."""
-        phase = {"name": _NAMES[type(self.phase)], **self.phase.to_dict()}
-        return {**Result.to_dict(self), "phase": phase}
+        has_ended = self.phase.name in (PhaseName.STOPPED, PhaseName.WAITING_FOR_PERSON)
+        return self.phase.text if has_ended else None
 
 
 class Life(enum.Enum):
@@ -200,7 +171,7 @@ class StatusFile:
     def __init__(self, log: Path, part: Part) -> None:
         """Publishes nothing before the first post, and before the log's directory exists."""
         self._log, self._path = log, log / FOLDER / f"{part}.status"
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wake = threading.Event()
         self._done: Future[None] | None = None
         self._is_closed = False
         self.record: Record | None = None
@@ -222,7 +193,7 @@ class StatusFile:
     ) -> None:
         """Publishes how this process is: now, or with the next beat."""
         time, before = _now(), self.record
-        is_same = before is not None and type(before.phase) is type(phase)
+        is_same = before is not None and before.phase.name is phase.name
         self.record = Record(
             process=os.getpid(),
             host=socket.gethostname(),
@@ -239,14 +210,14 @@ class StatusFile:
             self._wake_writer()
 
     def _wake_writer(self) -> None:
-        self._wake.put(None)
+        self._wake.set()
         if self._done is None:
             self._done = in_background("walrow-status", self._keep)
 
     def close(self, seconds: float = 1.0) -> None:
         """Publishes the last post, and gives the file up. A stalled disk gets so many seconds."""
         self._is_closed = True
-        self._wake.put(None)
+        self._wake.set()
         if self._done is not None:
             answered(self._done, seconds)
 
@@ -254,10 +225,8 @@ class StatusFile:
         is_last = False
         try:
             while not is_last:
-                with contextlib.suppress(queue.Empty):
-                    self._wake.get(timeout=BEAT_SECONDS)
-                    while True:
-                        self._wake.get_nowait()
+                self._wake.wait(BEAT_SECONDS)
+                self._wake.clear()
                 is_last = self._is_closed
                 # The next beat tries again.
                 with contextlib.suppress(OSError, ImportError):
@@ -331,7 +300,7 @@ def _shortened(value: Any) -> Any:
     return value[:_TEXT_CHARACTERS] if isinstance(value, str) else value
 
 
-def read_record(log: Path, part: Part) -> tuple[Life, Record | None]:
+def read_status(log: Path, part: Part) -> tuple[Life, Record | None]:
     """Reads a record, and whether its owner lives. A record that looks stale is watched for some seconds.
 
     Raises:
@@ -343,27 +312,20 @@ def read_record(log: Path, part: Part) -> tuple[Life, Record | None]:
     if not is_locked(path):
         return (Life.NONE if record is None else Life.ENDED), record
     end = time.monotonic() + BEAT_SECONDS + 1
-    while not _is_fresh(record) and time.monotonic() < end:
+    is_stale = not _is_fresh(record)
+    while is_stale and time.monotonic() < end:
         pause(_PAUSE_SECONDS)
         later, record = _read(path)
-        if later > number > 0:
-            # Only the clocks differ.
-            return _turning(record), record
-    return (_turning(record) if _is_fresh(record) else Life.STALE), record
+        # If it was written again, only the clocks differ.
+        is_stale = not (later > number > 0 or _is_fresh(record))
+    if record is not None and record.receiver is not None:
+        # An applier's turn may take long.
+        is_stale |= record.time - record.turned >= _HANGS
+    return (Life.STALE if is_stale else Life.ALIVE), record
 
 
 def _is_fresh(record: Record | None) -> bool:
     return record is not None and abs(_now() - record.time) < _STALE
-
-
-def _turning(record: Record | None) -> Life:
-    """A receiver that writes is alive, unless its main loop hangs. An applier's turn may take long."""
-    is_hanging = (
-        record is not None
-        and record.receiver is not None
-        and record.time - record.turned >= _HANGS
-    )
-    return Life.STALE if is_hanging else Life.ALIVE
 
 
 def _read(path: Path) -> tuple[int, Record | None]:
@@ -412,27 +374,10 @@ def _decoded(
         )
         raise LogError(text, code="version", file=file)
     try:
-        found = json.loads(payload)
-        phase = found["phase"]
-        found["phase"] = _made(_PHASES[phase["name"]], phase)
-        if found["receiver"] is not None:
-            found["receiver"] = _made(ReceiverFacts, found["receiver"])
-        found["targets"] = [_made(TargetFacts, it) for it in found["targets"]]
-        return number, _made(Record, found)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return number, value_of(Record, json.loads(payload))
+    except (ValueError, TypeError, RecursionError) as error:
         text = "the status record has an unknown content: use the walrow that wrote it"
         raise LogError(text, code="version", file=file) from error
-
-
-def _made(cls: type[T], found: dict[str, Any]) -> T:
-    """A value of JSON, without the fields that are not known here."""
-    values = {}
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        value = found[field.name]
-        convert: Any = tuple if isinstance(value, list) else _CONVERTERS.get(field.name)
-        is_plain = value is None or convert is None
-        values[field.name] = value if is_plain else convert(value)
-    return cls(**values)
 
 
 def run_folder(log: Path) -> Path:
@@ -457,16 +402,6 @@ def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-_NAMES = {
-    it: re.sub(r"(?<!^)(?=[A-Z])", "_", it.__name__).lower() for it in get_args(Phase)
-}
-_PHASES = {name: phase for phase, name in _NAMES.items()}
-_TIMES = ("started", "time", "turned", "since", "heard", "failed", "committed")
-_CONVERTERS: dict[str, Any] = {
-    **dict.fromkeys(("server", "received", "durable", "visible", "end"), Lsn),
-    **dict.fromkeys(_TIMES, dt.datetime.fromisoformat),
-    "cause": Cause,
-}
 #: The directory of what may be removed while nothing runs.
 FOLDER = "_run"
 VERSION = 1

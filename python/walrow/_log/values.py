@@ -24,8 +24,10 @@ def value_of(kind: Any, found: Any) -> Any:  # noqa: PLR0911 -- a line for each 
         return {
             value_of(arguments[0], k): value_of(arguments[1], it) for k, it in pairs
         }
-    if origin in (list, Sequence):
+    if origin in (list, Sequence) and not isinstance(found, str):
         return [value_of(arguments[0], it) for it in found]
+    if origin is tuple and Ellipsis in arguments:
+        return tuple(value_of(arguments[0], it) for it in found)
     if origin is tuple:
         return tuple(value_of(*it) for it in zip(arguments, found, strict=True))
     return kind(**values_of(kind, found)) if _fields(kind) else kind(found)

@@ -79,6 +79,8 @@ class PublishedTable(NamedTuple):
     filter_digests: Sequence[str] = ()
     #: The row filters of its entries that have one, by place.
     narrow: Mapping[str, str] = MappingProxyType({})
+    #: The transactions that wrote the catalog rows of `definitions` last.
+    type_writers: Sequence[int] = ()
 
 
 class Remains(NamedTuple):
@@ -135,6 +137,8 @@ class TablePart(NamedTuple):
     birth: Birth = UNKNOWN
     #: No command since the last look has written its rows again, or has removed all: one is older.
     keeps_rows: bool = False
+    #: If it does not have its first file: transactions of which none is older than the file.
+    file_writers: Sequence[int] = ()
 
 
 class Membership(NamedTuple):
@@ -636,6 +640,7 @@ SELECT jsonb_build_object(
     'dropped', a.dropped,
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
+    'type_writers', d.writers,
     'names', d.names,
     'stamp', concat_ws(' ', c.xmin, d.stamp, a.stamp),
     'parts', (
@@ -668,6 +673,9 @@ SELECT jsonb_build_object(
                     AND i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(t.oid))
                     AND i.inhrelid NOT IN (SELECT relid FROM pg_partition_ancestors(c.oid))
             ), ''),
+            'file_writers', CASE WHEN t.relfilenode <> t.oid
+                THEN ARRAY[t.xmin::text::bigint, t.relfrozenxid::text::bigint]
+                ELSE '{}' END,
             -- Other access methods may have other addresses of rows.
             'pages', CASE WHEN h.amname = 'heap' AND %(for_copy)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int
@@ -774,6 +782,7 @@ CROSS JOIN LATERAL (
         coalesce(bool_or(age(i.xmin) < age(s.xmin)
             OR i.xmin = s.xmin AND i.cmin::text::bigint > s.cmin::text::bigint), false)
             AS is_any_altered,
+        coalesce(jsonb_agg(DISTINCT i.writer), '[]') AS writers,
         hash_array_extended(array_agg(i.xmin::text ORDER BY i.key), 0) AS stamp
     FROM used u
     JOIN pg_type y ON y.oid = u.oid
@@ -782,22 +791,22 @@ CROSS JOIN LATERAL (
     CROSS JOIN LATERAL (
         SELECT 'label ' || e.oid, e.enumlabel::text,
             -- A label that is younger than the table is a new one, and changes no row.
-            CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin
+            CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin, e.xmin::text::bigint
         FROM pg_enum e
         WHERE e.enumtypid = y.oid
         UNION ALL
         -- It is new when a label gets another name, and then its own name again.
-        SELECT concat('label ', e.oid, ' written'), e.xmin::text, NULL, NULL
+        SELECT concat('label ', e.oid, ' written'), e.xmin::text, NULL, NULL, e.xmin::text::bigint
         FROM pg_enum e
         WHERE e.enumtypid = y.oid
         UNION ALL
         SELECT 'attribute ' || y.oid || '.' || a.attnum,
             CASE WHEN NOT a.attisdropped
                 THEN concat_ws(' ', a.atttypid, a.atttypmod, a.attname) END,
-            a.xmin, a.cmin
+            a.xmin, a.cmin, a.xmin::text::bigint
         FROM pg_attribute a
         WHERE a.attrelid = y.typrelid AND y.typtype = 'c' AND a.attnum > 0
-    ) i (key, definition, xmin, cmin)
+    ) i (key, definition, xmin, cmin, writer)
 ) d
 ORDER BY c.oid
 """

@@ -50,6 +50,7 @@ from walrow._receive.marks import (
     after_load,
     after_look,
     after_names,
+    as_at_slot,
     at_beginning,
     settled,
     unchanged_names,
@@ -124,6 +125,12 @@ class Completeness:
         with contextlib.suppress(Error), connect_for_sql(self._given) as conn:
             tables = published.published_tables(conn, self._publications)
             self._entries = published.entries_of(tables)
+
+    def begin_with_slot(self, start: Lsn, xmin: int | None) -> None:
+        """Records where a log begins whose slot exists, before the slot is confirmed further."""
+        if self._record().tables is None:
+            begun = Published(None, start, self._publications, horizon=xmin)
+            write_published(self._log, begun)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, whose start has a snapshot."""
@@ -280,19 +287,6 @@ class Completeness:
         # A table may have come and gone between two looks.
         if moved is None or moved or come:
             tables = published.published_tables(conn, names, oids=moved)
-            if record.tables is not None:
-                earlier = record.publications or ()
-                tables = with_births(
-                    conn,
-                    names,
-                    earlier,
-                    tables,
-                    known=record.parts(),
-                    entries=record.entries(),
-                    next_xid=record.next_xid,
-                    horizon=record.horizon,
-                )
-            truncated = published.locked(conn, "AccessExclusiveLock")
             oids = absent(record, tables, moved, logged)
             remains = published.remains_of(conn, oids)
             others = stamps.tables.keys() - (record.tables or {}).keys()
@@ -307,10 +301,23 @@ class Completeness:
                 max(stamps.tables, default=0),
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
-                truncated,
-                published.next_xid(conn),
-                stamps.horizon,
+                next_xid=published.next_xid(conn),
+                horizon=stamps.horizon,
             )
+            if (known := as_at_slot(record, look)).tables is not None:
+                tables = with_births(
+                    conn,
+                    names,
+                    record.publications or (),
+                    tables,
+                    known=known.parts(),
+                    entries=record.entries(),
+                    next_xid=record.next_xid,
+                    horizon=known.horizon,
+                )
+                look = look._replace(tables=tables)
+            truncated = published.locked(conn, "AccessExclusiveLock")
+            look = look._replace(truncated=truncated)
         names_now, seen = look_at_names(conn, record, tables), Lsn(0)
         if look is not None or names_now[0] != record.names:
             seen = position_after(conn, self._given, is_other=self._is_other())
@@ -360,7 +367,7 @@ class Completeness:
             conn.execute("SET LOCAL statement_timeout = '2s'")
             filled = published.with_rows(conn, new)
         if empty := [it.name for it in new if it.oid not in filled]:
-            request(self._log, empty)
+            request(self._log, empty, is_automatic=True)
 
     def _taken(
         self, named: Published, look: Look | None, log: Log | None, ends: LogEnds

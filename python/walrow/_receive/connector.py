@@ -198,16 +198,22 @@ class Connector:
         began(created)
         return Made(number, SlotStart(created.consistent_point))
 
-    def check(self, wanted: Check, goal: Goal) -> Checked:
-        """Checks what would fail later, and finds the goal."""
+    def check(
+        self, wanted: Check, goal: Goal, begins: Callable[[Lsn, int | None], None]
+    ) -> Checked:
+        """Checks what would fail later, and finds the goal.
+
+        `begins` is called with the position and the `catalog_xmin` of a slot that begins a log.
+        """
         conn, parts = self.stream.connection, wanted.parts
         notes, start, findings, position = [], None, None, None
         if Part.FAILOVER in parts and self._copy_to_standbys():
             notes.append(f'slot "{self._slot}" is copied to standbys now')
         if Part.SLOT_START in parts:
-            start = _slot_start(
+            start, xmin = _slot_start(
                 conn, self._slot, wanted.confirmed, is_other=self._has_other_positions
             )
+            begins(wanted.confirmed, xmin)
         if Part.PREFLIGHT in parts:
             findings = self._preflight()
         if Part.GOAL in parts:
@@ -305,25 +311,27 @@ def _status(
 
 def _slot_start(
     conn: psycopg.Connection[Any], slot: str, confirmed: Lsn, *, is_other: bool
-) -> SlotStart:
-    """Finds what may have been prepared before the position of a slot that exists.
+) -> tuple[SlotStart, int | None]:
+    """Finds what may have been prepared before the position of a slot that exists, and its `catalog_xmin`.
 
     The server does not send the rows of such a transaction again, only its commit. Up to
     PostgreSQL 17, it sends the same for one without changes.
     """
-    row = conn.execute(sql.SQL(_PREPARED).format(slot)).fetchone()
-    has_two_phase, enabled, is_standby, prepared = row or (False, None, False, [])
+    found = conn.execute(sql.SQL(_PREPARED).format(slot)).fetchone()
+    nothing: Any = (False, None, False, [], None)
+    has_two_phase, enabled, is_standby, prepared, xmin = found or nothing
     if not has_two_phase or (enabled is not None and enabled >= confirmed):
-        return SlotStart(confirmed)
+        return SlotStart(confirmed), xmin
     if is_standby:
         # It does not show prepared transactions.
-        return SlotStart(confirmed, _LAST)
+        return SlotStart(confirmed, _LAST), xmin
     if is_other:
-        return SlotStart(confirmed, _LAST, prepared)
+        return SlotStart(confirmed, _LAST, prepared), xmin
     # After the question: transactions that were decided by then were committed up to
     # here.
     row = conn.execute(_END_OF_WAL).fetchone()
-    return SlotStart(confirmed, _LAST if row is None else Lsn(int(row[0])), prepared)
+    until = _LAST if row is None else Lsn(int(row[0]))
+    return SlotStart(confirmed, until, prepared), xmin
 
 
 def _in_use(given: dict[str, Any], slot: str) -> str:
@@ -348,7 +356,8 @@ SELECT (to_jsonb(slot) ->> 'two_phase')::boolean,
     ARRAY(
         SELECT transaction::text::bigint FROM pg_catalog.pg_prepared_xacts
         WHERE database = pg_catalog.current_database()
-    )
+    ),
+    slot.catalog_xmin::text::bigint
 FROM pg_catalog.pg_replication_slots AS slot
 WHERE slot_name = {}
 """

@@ -48,7 +48,8 @@ from walrow._receive.link_states import Want, Wishes
 from walrow._receive.loading import TableLoad
 from walrow._receive.log_thread import LogThread
 from walrow._receive.options import ReceiveOptions
-from walrow._receive.reports import Publisher, Reports, Seen, may_pass
+from walrow._receive.publishing import Publisher, may_pass
+from walrow._receive.reports import Reports, Seen
 from walrow._receive.status import PendingLoad, Received, State
 from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
@@ -361,7 +362,8 @@ class Driver:
             case events.Make(number, parts):
                 self._step(number, connector.make, number, parts, self._slot_began)
             case events.Check(number):
-                self._step(number, connector.check, action, self._goal)
+                begins = self._completeness.begin_with_slot
+                self._step(number, connector.check, action, self._goal, begins)
             case events.StartStream(number, start, options):
                 self._step(number, connector.start, number, start, options)
             case events.WatchTimeline():
@@ -517,7 +519,8 @@ class Driver:
                 self._failed |= culprits.refused or (
                     {names[0]: failure} if len(names) == 1 else {}
                 )
-            load_requests.complete(self._log, request, failure, *culprits)
+            refused, others, _ = culprits
+            load_requests.complete(self._log, request, failure, refused, others)
         elif culprits.others and not isinstance(request, load.First):
             load_requests.request(self._log, culprits.others)
         if done is not None:

@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 
 class Culprits(NamedTuple):
-    """Why tables have broken a load, by name, without it; and the names of its other tables."""
+    """Why tables have broken a load, by name, and the names of its other tables.
+
+    Those in `gone` are not published any more.
+    """
 
     refused: Mapping[str, str]
     others: Sequence[str]
+    gone: Sequence[str] = ()
 
 
 NO_CULPRITS = Culprits({}, ())
@@ -555,9 +559,18 @@ class LoadDecisions:
                 return []
         if isinstance(attempt.request, First):
             return self._break_first(attempt, attempt.request, failure, culprits, now)
-        failed = attempt.failed + 1
+        failed, request = attempt.failed + 1, attempt.request
         may_pass = failed < ATTEMPTS and self._may_pass(failure)
         actions: list[Action | Wish] = [StopCopies(), GiveUp(attempt.number)]
+        if request.is_automatic and (gone := culprits.gone):
+            text = f"no load is needed any more of {', '.join(gone)}: not published"
+            actions.append(Note(text))
+            rest = [name for name in request.tables or () if name not in gone]
+            if not rest:
+                return [*actions, *self._conclude(attempt, None)]
+            again = self._attempt(request._replace(tables=rest), attempt.failed)
+            self.state = Wanted(again, now)
+            return actions
         if may_pass:
             again = self._attempt(attempt.request, failed)
             self.state = Wanted(again, now + _RETRY_SECONDS * 2**failed)

@@ -220,9 +220,7 @@ class TableLoad:
                 now = self._connections[-1]
                 for oid, text in locks_on(now, list(names), READING).items():
                     found[names[oid]] = f"it waits for {text}"
-                later = published_tables(now, self._publications)
-                for name in altered(self.tables, later):
-                    found.setdefault(name, f"it {_MOVED}")
+                found = dict.fromkeys(self._altered(now), f"it {_MOVED}") | found
         if not found:
             return Broken(self._number, error)
         return self._broken(
@@ -329,7 +327,9 @@ class TableLoad:
         others = [name for name in names if name not in refused]
         texts = {name: str(error) for name, error in refused.items()}
         error = error or next(iter(refused.values()))
-        return Broken(self._number, error, Culprits(texts, others))
+        there = {table.name for table in self.tables}
+        gone = [name for name in names if name not in there]
+        return Broken(self._number, error, Culprits(texts, others, gone))
 
     def _choose(self, conn: psycopg.Connection[Any]) -> list[PublishedTable]:
         """Chooses the tables. Returns all published tables."""
@@ -341,6 +341,10 @@ class TableLoad:
             if it.name not in apart and (names is None or it.name in names)
         ]
         return everything
+
+    def _altered(self, now: psycopg.Connection[Any]) -> list[str]:
+        """The tables that have changed since they were chosen, by a connection that sees the current rows."""
+        return list(altered(self.tables, published_tables(now, self._publications)))
 
     def _share(self, snapshot: str) -> tuple[list[PublishedTable], int, Catalog]:
         """Gives the snapshot to the connections. Returns all published tables, its time, and definitions."""
@@ -356,8 +360,7 @@ class TableLoad:
         found = published_tables(first, self._publications, for_copy=True, oids=oids)
         self.tables = [it for it in found if it.oid in oids]
         lock(copying, self.tables)
-        later = published_tables(now, self._publications)
-        moved = altered(self.tables, later)
+        moved = self._altered(now)
         # A transaction that was open then may have written rows before the entry existed.
         moved += [
             it.name for it in self.tables if not entries.issuperset(it.memberships)

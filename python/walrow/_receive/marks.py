@@ -78,9 +78,79 @@ def absent(
     return known - {table.oid for table in tables}
 
 
+def as_at_slot(record: Published, look: Look) -> Published:
+    """The record before the first look: the tables as they were where the log begins.
+
+    A younger table is not among them. A younger fact has a value that differs from the one now.
+    """
+    if record.tables is not None or record.horizon is None:
+        return record
+    is_new, tables = _since(record, look), {}
+
+    def has_new(entries: str, first: int = 1) -> bool:
+        # Each entry is an OID and the transaction that wrote it.
+        return any(map(is_new, entries.replace(",", " ").split()[first::2]))
+
+    for table in look.tables:
+        if table.created and is_new(table.created):
+            continue
+        parts = []
+        # The creation of another part shows whether its root has all its rows.
+        for part in (it for it in table.parts if not has_new(it.attached)):
+            has_other = part.file_writers and all(map(is_new, part.file_writers))
+            files = (0, None) if has_other else (part.file, part.toast)
+            parts.append([part.oid, *files, part.persistence, part.attached])
+        tables[table.oid] = _picture(table, {}, record.position) | {
+            "children": [],
+            "lacking": [],
+            "stamp": "",
+            "schema": "" if any(map(is_new, table.schema.split())) else table.schema,
+            "changed": [
+                table.created if is_new(it.changed) else it.changed
+                for it in table.columns
+            ],
+            "parts": parts,
+            "memberships": [
+                [
+                    f"{place} -" if has_new(place, 3) else place,
+                    f"0 {options}" if is_new(xmin) else f"{xmin} {options}",
+                    operations,
+                ]
+                for place, publication, operations in table.memberships
+                for xmin, _, options in [publication.partition(" ")]
+            ],
+        }
+    return record._replace(tables=tables)
+
+
+def _since(record: Published, look: Look) -> Callable[[int | str], bool]:
+    """Before the first look: whether a transaction may be later than the beginning of the log."""
+    if record.tables is not None or record.horizon is None or look.next_xid is None:
+        return lambda _: False
+    first, last = record.horizon, look.next_xid
+    # IDs wrap around, and a row keeps the ID of its transaction for ever.
+    return lambda xid: (int(xid) - first) % (1 << 32) < (last - first) % (1 << 32)
+
+
+def _reasons_since_slot(
+    table: PublishedTable, is_new: Callable[[int | str], bool]
+) -> Iterator[Reason]:
+    """Why a table may have been altered after the slot was created that a log begins with."""
+    for column in table.columns:
+        if is_new(column.changed) and column.is_filled:
+            text = f"column {column.quoted} was added with a value for existing rows"
+            yield Reason(Why.DEFAULT, text)
+        elif is_new(column.changed):
+            text = f"column {column.quoted} was added or altered after the slot was created"
+            yield Reason(Why.RENAMED, text)
+    if any(map(is_new, table.type_writers)):
+        yield TYPE_ALTERED
+
+
 def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
-    before = _completed(before, look)
+    is_new = _since(before, look)
+    before = as_at_slot(_completed(before, look), look)
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
     asking = set()
@@ -102,7 +172,10 @@ def after_look(before: Published, look: Look) -> Published:
             reasons = list(_identity_differences((), table))
         elif known is not None:
             keeps = _keeps_values(known, table)
-            reasons = list(_differences(known, table))
+            reasons = [
+                *_differences(known, table),
+                *_reasons_since_slot(table, is_new),
+            ]
             if _was_inherited(known, table) and _have_roots(look, known_tables):
                 reasons.append(ATTACHED)
             if PUBLISHED_LESS in reasons and _may_be_exact(before, look, known, table):

@@ -17,16 +17,11 @@ from walrow._late import is_there
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._log.status_record import (
-    CatchingUp,
     Cause,
-    Connecting,
-    Degraded,
-    Idle,
     Phase,
+    PhaseName,
     StatusFile,
-    Stopped,
     TargetFacts,
-    WaitingForPerson,
     text_of,
 )
 from walrow._lsn import Lsn
@@ -110,10 +105,10 @@ class Applier:
         self._committed: dict[int, dt.datetime] = {}
         #: The phase after the last round.
         self._ended: Phase | None = None
-        self._phase: Phase = Connecting()
+        self._phase = Phase(PhaseName.CONNECTING)
         if before is not None and before.error is not None:
             # Until a round shows that it is over.
-            self._phase = Degraded(Cause.TARGET, before.error)
+            self._phase = Phase.degraded(Cause.TARGET, before.error)
         self._publish(self._phase)
         self._engines: dict[Engine, Tables] = {"delta": delta_tables(stop)}
         self._due: dict[int, float] = {}
@@ -233,7 +228,8 @@ class Applier:
 
     def end(self, error: BaseException | None) -> None:
         """Publishes why it has ended, and nothing more."""
-        self._publish(Stopped(None if error is None else text_of(error)))
+        text = None if error is None else text_of(error)
+        self._publish(Phase(PhaseName.STOPPED, text=text))
         self._status.close()
 
     # ------------------------------------------------------------------ the steps
@@ -256,12 +252,13 @@ class Applier:
             self._facts[oid] = replace(_facts(claim), end=end, committed=committed)
         asked = [it.reason for it in found.waiting if it.is_asked]
         asked += [it.text for it in found.unaccepted]
-        phase: Phase = Idle()
+        phase = Phase(PhaseName.IDLE)
         if self._errors:
             first = min(self._errors.values(), key=lambda it: it.table)
-            phase = Degraded(Cause.TARGET, f"{first.table}: {first.problem}")
+            text = f"{first.table}: {first.problem}"
+            phase = Phase.degraded(Cause.TARGET, text)
         elif asked:
-            phase = WaitingForPerson(asked[0])
+            phase = Phase(PhaseName.WAITING_FOR_PERSON, text=asked[0])
         self._publish(phase, now=before != self._facts or phase != self._ended)
         self._ended = phase
 
@@ -286,8 +283,8 @@ class Applier:
     ) -> GoneError | None:
         """Applies tables, and notes the results. Returns the error of an engine that has ended."""
         targets = self._loaded.file.target
-        if claims and not isinstance(self._phase, Degraded):
-            self._publish(CatchingUp(), now=False)
+        if claims and self._phase.name is not PhaseName.DEGRADED:
+            self._publish(Phase(PhaseName.CATCHING_UP), now=False)
         jobs: dict[Engine, list[Job]] = {}
         for claim in claims:
             try:
@@ -330,7 +327,8 @@ class Applier:
                 wanted.append(claim)
         if not wanted:
             return False
-        request(self._loaded.log, [it.table.name for it in wanted])
+        names = [it.table.name for it in wanted]
+        request(self._loaded.log, names, is_automatic=True)
         for claim in wanted:
             before = self._asked.get(claim.table.oid, _Asked(now, _FIRST_PAUSE / 2))
             pause = min(before.pause * 2, _LONGEST_PAUSE)

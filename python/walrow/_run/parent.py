@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from walrow._log.status_record import Part
 from walrow._run.config import Loaded
 from walrow._run.reading import parse
 from walrow._run.supervisor import (
@@ -26,8 +27,6 @@ from walrow._run.supervisor import (
     End,
     Ended,
     Event,
-    Kill,
-    Part,
     Restarts,
     Send,
     Signalled,
@@ -137,8 +136,6 @@ class Parent:
                     self._lost.append(part)
             case Send(part, number):
                 self._children[part].send_signal(number)
-            case Kill(part):
-                self._children[part].kill()
             case Restarts():
                 self._say(action)
 

@@ -8,25 +8,25 @@ may be removed at any time.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import itertools
 import json
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from walrow._core import LogObjects
 from walrow._log.locks import is_locked
 from walrow._log.status_record import FOLDER, run_folder
+from walrow._log.values import value_of
 from walrow._lsn import Lsn
+from walrow._results import Result, result
 from walrow.errors import Error, LogError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+@result
+class Recorded(Result):
     """A target of a log, as its last call left it.
 
     Attributes:
@@ -59,7 +59,9 @@ def read_targets(read: Callable[[str], bytes]) -> list[Recorded]:
         LogError: The object is damaged.
     """
     try:
-        return [_target(it) for it in json.loads(read(TARGETS))["targets"]]
+        found: list[Recorded] = value_of(
+            list[Recorded], json.loads(read(TARGETS))["targets"]
+        )
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -68,21 +70,7 @@ def read_targets(read: Callable[[str], bytes]) -> list[Recorded]:
             "it anew"
         )
         raise LogError(text, code="damaged", file=TARGETS) from None
-
-
-def _target(found: dict[str, Any]) -> Recorded:
-    end = found["end"]
-    return Recorded(
-        oid=int(found["oid"]),
-        table=str(found["table"]),
-        place=str(found["place"]),
-        engine=str(found["engine"]),
-        mode=str(found["mode"]),
-        keys=tuple(map(str, found["keys"])),
-        end=None if end is None else Lsn(end),
-        in_file=bool(found["in_file"]),
-        load=str(found["load"]),
-    )
+    return found
 
 
 def write_targets(log: Path, targets: Iterable[Recorded]) -> None:
@@ -91,11 +79,8 @@ def write_targets(log: Path, targets: Iterable[Recorded]) -> None:
     Raises:
         LogError: It cannot be written.
     """
-    found = [
-        dataclasses.asdict(it) | {"end": None if it.end is None else str(it.end)}
-        for it in targets
-    ]
-    LogObjects(log).replace(TARGETS, json.dumps({"targets": found}).encode())
+    found = {"targets": [it.to_dict() for it in targets]}
+    LogObjects(log).replace(TARGETS, json.dumps(found).encode())
 
 
 def forget_target(log: Path, place: str) -> bool:
@@ -183,16 +168,12 @@ class RunFolder:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         file = os.open(self._path / _APPLIER, flags, 0o600)
         try:
-            has_said = False
-            while True:
-                try:
+            for number in itertools.count():
+                with contextlib.suppress(BlockingIOError):
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if not has_said:
-                        wait()
-                        has_said = True
-                else:
                     break
+                if not number:
+                    wait()
                 if stop.wait(_PAUSE_SECONDS):
                     text = "it was stopped while it waited for an earlier applier"
                     raise Error(text)

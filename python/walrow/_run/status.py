@@ -5,23 +5,49 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from walrow._log.items import LogTable, Segment, SourceIdentity
 from walrow._log.left import Left, Ruling
-from walrow._log.marks import Mark, is_unsure
+from walrow._log.marks import is_unsure
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.retention import holds
-from walrow._log.status_record import FOLDER, Life, Part
+from walrow._log.status_record import (
+    FOLDER,
+    Life,
+    Part,
+    PhaseName,
+    Record,
+    TargetFacts,
+    read_status,
+)
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.parts import PartStatus, part_of
 from walrow._run.records import Recorded, read_targets
 from walrow.errors import LogError
 from walrow.log import Log
+
+
+@result
+class PartStatus(Result):
+    """A receiver or an applier: whether it lives, its record, and why a person must look."""
+
+    life: Life
+    record: Record | None
+    reasons: tuple[str, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it lives, and its log has what its server has, but for tables that are copied."""
+        return (
+            self.life is Life.ALIVE
+            and self.record is not None
+            and self.record.phase.name in (PhaseName.STREAMING, PhaseName.SNAPSHOTTING)
+            and not self.reasons
+        )
 
 
 @result
@@ -152,30 +178,24 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
         if error.code != "not_a_log" or not (Path(path) / FOLDER).is_dir():
             raise
         # No server was reached yet.
-        parts: tuple[Part, Part] = ("receive", "apply")
-        reasons = [
-            reason
-            for part in parts
-            for reason in part_of(path, part, is_wanted=not allow_stopped).reasons
-        ]
+        parts = [part_of(path, it, is_wanted=not allow_stopped) for it in Part]
+        reasons = [reason for part in parts for reason in part.reasons]
         text = "; ".join([f"{path} is not a log yet", *reasons])
         raise LogError(text, code="not_a_log") from None
-    segments = log.segments()
-    tables = log.tables()
-    left = log._record().left
-    forgotten = {oid for oid, it in left.items() if it.ruling is Ruling.FORGOTTEN}
+    segments, tables, record = log.segments(), log.tables(), log._record()
+    forgotten = {
+        oid for oid, it in record.left.items() if it.ruling is Ruling.FORGOTTEN
+    }
     recorded = [it for it in read_targets(log.read_object) if it.oid not in forgotten]
+    directory = log.path if log._store is None else None
+    is_wanted = any(it.in_file for it in recorded) and not allow_stopped
+    parts = [part_of(directory, it, is_wanted=is_wanted) for it in Part]
+    receiver, applier = parts
     requested: frozenset[str] | None = frozenset()
     given_up: dict[str, str] = {}
     reasons = []
-    directory = log.path if log._store is None else None
-    is_wanted = any(it.in_file for it in recorded) and not allow_stopped
-    receiver = part_of(directory, "receive", is_wanted=is_wanted)
-    applier = part_of(directory, "apply", is_wanted=is_wanted)
-    is_running = applier.life is Life.ALIVE
     if directory is not None:
-        requested = requested_in(log)
-        given_up = failures_of_loads(log.path)
+        requested, given_up = requested_in(log), failures_of_loads(log.path)
         if (stopped := read_stopped(log.path)) is not None:
             reasons.append(
                 f"the log must not go on: {stopped.reason} (at {stopped.time}). If this was "
@@ -184,15 +204,6 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
     reasons += [*receiver.reasons, *applier.reasons]
     needs = []
     wanted = {it.oid: it.load for it in recorded if it.in_file}
-
-    def needs_hand(oid: int, marks: Sequence[Mark]) -> bool:
-        """Whether no process asks for the load of a table that somebody wants."""
-        if recorded:
-            is_auto = wanted.get(oid) == "auto" and not is_unsure(marks)
-            return oid in wanted and not (is_running and is_auto)
-        # Without targets, the log is for somebody else's readers.
-        return not is_running
-
     for table in tables:
         reasons += [f"{table.name}: {it}" for it in table.undecided(log.location)]
         marks = [it for it in table.marks if it.is_open and it.code.needs_load]
@@ -208,20 +219,38 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
                 is_requested=is_requested,
             )
         )
+        # Without targets, the log is for somebody else's readers.
+        is_auto = wanted.get(table.oid, "auto") == "auto" and not is_unsure(marks)
+        is_tended = applier.life is Life.ALIVE and (is_auto or not recorded)
+        is_needed = table.oid in wanted or not recorded
         failed = given_up.get(table.name)
-        if failed is not None or (not is_requested and needs_hand(table.oid, marks)):
+        if failed is not None or (is_needed and not is_requested and not is_tended):
             command = shlex.join(["walrow", "load", log.location, table.name])
             why = "" if failed is None else f"; {failed}. Then"
             reasons.append(
                 f"{table.name} needs a load, because {table.needs_load}{why}: {command}"
             )
-    needing = {it.table for it in needs}
-    targets = _targets(recorded, (receiver, applier), tables, needing, forgotten)
+    published = () if applier.record is None else applier.record.targets
+    facts = {(it.oid, it.place): it for it in published}
+    known = {(it.oid, it.place) for it in recorded}
+    # Targets that have never worked.
+    recorded += [
+        Recorded(it.oid, it.table, it.place, engine="", mode="")
+        for key, it in facts.items()
+        if it.problem is not None and key not in known and it.oid not in forgotten
+    ]
+    named = {it.oid: it for it in tables}
+    doubted = {it.table for it in needs} if receiver.is_healthy else None
+    targets = tuple(
+        _target(it, facts.get((it.oid, it.place)), named.get(it.oid), doubted)
+        for it in recorded
+    )
     reasons += [
         f"{it.table}: {it.error} (since {it.since.isoformat(timespec='seconds')})"
         for it in targets
         if it.error is not None and it.since is not None
     ]
+    times = [it.commit_times[1] for it in segments if it.commit_times]
     return Status(
         location=log.location,
         receiver=receiver,
@@ -229,9 +258,7 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
         source=log.source,
         start=log.start,
         end=log.end,
-        last_commit=max(
-            (it.commit_times[1] for it in segments if it.commit_times), default=None
-        ),
+        last_commit=max(times, default=None),
         segments=len(segments),
         bytes=sum(it.bytes for it in segments),
         readers=tuple(_readers(log, segments)),
@@ -251,55 +278,34 @@ def status_of(path: str | os.PathLike[str], *, allow_stopped: bool = False) -> S
     )
 
 
-def _targets(
-    recorded: Sequence[Recorded],
-    parts: tuple[PartStatus, PartStatus],
-    tables: Sequence[LogTable],
-    needs: Collection[str],
-    forgotten: Collection[int],
-) -> tuple[TargetStatus, ...]:
-    """The recorded targets, and the targets that have never worked."""
-    receiver, applier = parts
-    published = applier.record.targets if applier.record is not None else ()
-    facts = {(it.oid, it.place): it for it in published}
-    known = {(it.oid, it.place) for it in recorded}
-    never = [
-        Recorded(oid=it.oid, table=it.table, place=it.place, engine="", mode="")
-        for key, it in facts.items()
-        if it.problem is not None and key not in known and it.oid not in forgotten
-    ]
-    of = {it.oid: it for it in tables}
-    found = []
-    for each in (*recorded, *never):
-        fact, table = facts.get((each.oid, each.place)), of.get(each.oid)
-        ends = [each.end, None if fact is None else fact.end]
-        end = max((it for it in ends if it is not None), default=None)
-        problem = None if fact is None else fact.problem
-        has_left = table is not None and table.left is not None
-        has_all = (
-            problem is None
-            and not has_left
-            and end is not None
-            and (table is None or end >= table.last)
-        )
-        name = each.table if table is None else table.name
-        found.append(
-            TargetStatus(
-                table=name,
-                target=each.place,
-                engine=each.engine,
-                mode=each.mode,
-                end=end,
-                is_current=has_all and name not in needs and receiver.is_healthy,
-                has_all=has_all,
-                in_file=each.in_file,
-                committed=None if fact is None else fact.committed,
-                error=problem,
-                since=None if fact is None else fact.since,
-                has_left=has_left,
-            )
-        )
-    return tuple(found)
+def _target(
+    target: Recorded,
+    fact: TargetFacts | None,
+    table: LogTable | None,
+    doubted: Collection[str] | None,
+) -> TargetStatus:
+    """The status of a target. Those of the tables in `doubted` are not current. None: no target is."""
+    fact = fact or TargetFacts(target.oid, target.table, target.place)
+    end = max((it for it in (target.end, fact.end) if it is not None), default=None)
+    has_left = table is not None and table.left is not None
+    has_all = fact.problem is None and not has_left and end is not None
+    if table is not None and end is not None:
+        has_all &= end >= table.last
+    name = target.table if table is None else table.name
+    return TargetStatus(
+        table=name,
+        target=target.place,
+        engine=target.engine,
+        mode=target.mode,
+        end=end,
+        is_current=has_all and doubted is not None and name not in doubted,
+        has_all=has_all,
+        in_file=target.in_file,
+        committed=fact.committed,
+        error=fact.problem,
+        since=fact.since,
+        has_left=has_left,
+    )
 
 
 def _held(log: Log, segments: list[Segment]) -> str | None:
@@ -325,3 +331,60 @@ def _readers(log: Log, segments: list[Segment]) -> list[ReaderStatus]:
         )
         for it in log.readers()
     ]
+
+
+def part_of(
+    log: str | os.PathLike[str] | None, part: Part, *, is_wanted: bool
+) -> PartStatus:
+    """Reads a record. If the part `is_wanted`, it must run. Without a directory, the log is in an object store."""
+    if log is None:
+        return PartStatus(Life.UNKNOWN, None, ())
+    life, record = read_status(Path(log), part)
+    reason = _reason(part, life, record, is_wanted=is_wanted)
+    return PartStatus(life, record, () if reason is None else (reason,))
+
+
+def _reason(  # noqa: PLR0911 -- a line for each state
+    part: Part, life: Life, record: Record | None, *, is_wanted: bool
+) -> str | None:
+    name, hangs = (
+        _NAMES[part],
+        "its process is stopped or hangs, or its disk stalls or is full",
+    )
+    missing = f"no {name} runs, and a target is configured" if is_wanted else None
+    if record is None:
+        if life is Life.STALE:
+            return f"the {name} has published nothing: {hangs}"
+        return missing if life is Life.NONE else None
+    process = f"process {record.process} on {record.host}"
+    who, at, text = f"the {name} ({process})", _time(record.time), record.phase.text
+    match life, record.phase.name:
+        case Life.STALE, _:
+            return f"{who} has published nothing since {at}: {hangs}"
+        case Life.ENDED, PhaseName.STOPPED if text is None:
+            return missing and f"{missing}: the last one was stopped at {at}"
+        case Life.ENDED, PhaseName.STOPPED | PhaseName.WAITING_FOR_PERSON:
+            return f"{part} has ended: {text} (at {at})"
+        case Life.ENDED, _:
+            return f"the {name} was killed ({process}, last seen at {at}), or this is a copy of its log"
+        case Life.ALIVE, phase if part is Part.RECEIVE:
+            if phase is PhaseName.DEGRADED:
+                return f"{who} is degraded since {_time(record.since)}: {text}"
+            if phase is PhaseName.WAITING_FOR_PERSON:
+                return f"{who} waits for you: {text}"
+            heard = None if record.receiver is None else record.receiver.heard
+            # By the clock of the receiver.
+            silent = record.time - (heard or record.started)
+            if silent >= _SILENT:
+                seconds = f"{silent.total_seconds():.0f} s"
+                return f"{who} has had no word from the server for {seconds}"
+    return None
+
+
+def _time(time: dt.datetime) -> str:
+    return time.isoformat(timespec="seconds")
+
+
+_NAMES = {Part.RECEIVE: "receiver", Part.APPLY: "applier"}
+#: A receiver asks a silent server after a third of it.
+_SILENT = dt.timedelta(seconds=60)

@@ -1,7 +1,7 @@
 """Decides about the processes of `walrow run`: what starts, what starts again, and how it ends.
 
 ```text
-Keeping ─► Stopping ─► Killing ─► Over          Once: receive ─► apply (─► receive ─► apply) ─► Over
+Keeping ─► Stopping ─► Over          Once: receive ─► apply (─► receive ─► apply) ─► Over
 ```
 Here is no process, no I/O and no clock: the parent hands in each event with the time, and carries out
 the actions.
@@ -10,16 +10,12 @@ the actions.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-
-class Part(Enum):
-    """A process."""
-
-    RECEIVE = "receive"
-    APPLY = "apply"
+from walrow._log.status_record import Part
 
 
 class Step(Enum):
@@ -54,8 +50,7 @@ PartState: TypeAlias = Running | Paused
 class Keeping:
     """Both parts run, or are started again."""
 
-    receive: PartState
-    apply: PartState
+    parts: Mapping[Part, PartState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +63,10 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The processes end in order, and are killed then."""
+    """The processes end in order, and are killed then. After that, only their ends count."""
 
     left: frozenset[Part]
     until: float
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
-class Killing:
-    """The processes were killed."""
-
-    left: frozenset[Part]
     code: int
 
 
@@ -90,7 +77,7 @@ class Over:
     code: int
 
 
-State: TypeAlias = Keeping | Once | Stopping | Killing | Over
+State: TypeAlias = Keeping | Once | Stopping | Over
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +120,6 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """Kill a process."""
-
-    part: Part
-
-
-@dataclass(frozen=True, slots=True)
 class Restarts:
     """Say that a process has ended, how many ended one after the other, and the pause before the next."""
 
@@ -156,13 +136,12 @@ class End:
     code: int
 
 
-Action: TypeAlias = Start | Send | Kill | Restarts | End
+Action: TypeAlias = Start | Send | Restarts | End
 
 
 def begin(now: float) -> tuple[State, list[Action]]:
     """Both parts start."""
-    state = Keeping(Running(now, 0), Running(now, 0))
-    return state, [Start(Part.RECEIVE), Start(Part.APPLY)]
+    return Keeping(dict.fromkeys(Part, Running(now, 0))), [Start(it) for it in Part]
 
 
 def begin_once() -> tuple[State, list[Action]]:
@@ -170,7 +149,7 @@ def begin_once() -> tuple[State, list[Action]]:
     return Once(Step.RECEIVE, 0), [Start(Part.RECEIVE, Step.RECEIVE)]
 
 
-def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:  # noqa: PLR0911
+def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:
     """The state after an event, and the actions."""
     match state:
         case Keeping():
@@ -180,22 +159,19 @@ def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:  #
         case Stopping(left, until, code):
             match event:
                 case Signalled(number):
-                    return state, [Send(part, number) for part in _in_order(left)]
+                    return _stopping(left, until, code, number)
                 case Ended(part, _):
-                    return _fewer(Stopping(left - {part}, until, code))
+                    return _stopping(left - {part}, until, code)
                 case Ticked() if now >= until:
-                    return Killing(left, code), [Kill(it) for it in _in_order(left)]
-        case Killing(left, code):
-            if isinstance(event, Ended):
-                return _fewer(Killing(left - {event.part}, code))
+                    return _stopping(left, math.inf, code, KILL)
     return state, []
 
 
 def due(state: State) -> float:
     """When time alone changes something."""
     match state:
-        case Keeping(receive, apply):
-            pauses = [it.until for it in (receive, apply) if isinstance(it, Paused)]
+        case Keeping(parts):
+            pauses = [it.until for it in parts.values() if isinstance(it, Paused)]
             return min(pauses, default=math.inf)
         case Stopping(_, until, _):
             return until
@@ -203,13 +179,13 @@ def due(state: State) -> float:
 
 
 def _keeping(state: Keeping, event: Event, now: float) -> tuple[State, list[Action]]:
-    parts = {Part.RECEIVE: state.receive, Part.APPLY: state.apply}
+    parts = dict(state.parts)
     match event:
         case Signalled(number):
             left = frozenset(
                 part for part, it in parts.items() if isinstance(it, Running)
             )
-            return _stopping(left, number, 0, now)
+            return _stopping(left, now + _STOP_SECONDS, 0, number)
         case Ended(part, code):
             before = parts[part]
             # After a long run, the count begins again.
@@ -217,21 +193,22 @@ def _keeping(state: Keeping, event: Event, now: float) -> tuple[State, list[Acti
             ended = 1 if is_new else before.ended + 1
             pause = min(_FIRST_PAUSE * 2 ** min(ended - 1, _DOUBLINGS), _LONGEST_PAUSE)
             parts[part] = Paused(now + pause, ended)
-            return _joined(parts), [Restarts(part, code, ended, pause)]
+            return Keeping(parts), [Restarts(part, code, ended, pause)]
         case Ticked():
             actions: list[Action] = []
             for part, it in parts.items():
                 if isinstance(it, Paused) and now >= it.until:
                     parts[part] = Running(now, it.ended)
                     actions.append(Start(part))
-            return _joined(parts), actions
+            return Keeping(parts), actions
 
 
 def _once(state: Once, event: Event, now: float) -> tuple[State, list[Action]]:
     part = _PARTS[state.step]
     match event:
         case Signalled(number):
-            return _stopping(frozenset({part}), number, 128 + number, now)
+            until, code = now + _STOP_SECONDS, 128 + number
+            return _stopping(frozenset({part}), until, code, number)
         case Ended(_, code):
             if state.step in (Step.APPLY, Step.APPLY_LOADED):
                 if state.step is Step.APPLY and code == REQUESTED:
@@ -250,26 +227,13 @@ def _next(state: Once) -> tuple[State, list[Action]]:
 
 
 def _stopping(
-    left: frozenset[Part], number: int, code: int, now: float
+    left: frozenset[Part], until: float, code: int, number: int | None = None
 ) -> tuple[State, list[Action]]:
+    """Waits for the end of processes, and sends them a signal."""
     if not left:
         return Over(code), [End(code)]
-    state = Stopping(left, now + _STOP_SECONDS, code)
-    return state, [Send(part, number) for part in _in_order(left)]
-
-
-def _fewer(state: Stopping | Killing) -> tuple[State, list[Action]]:
-    if state.left:
-        return state, []
-    return Over(state.code), [End(state.code)]
-
-
-def _joined(parts: dict[Part, PartState]) -> Keeping:
-    return Keeping(parts[Part.RECEIVE], parts[Part.APPLY])
-
-
-def _in_order(left: frozenset[Part]) -> list[Part]:
-    return [part for part in Part if part in left]
+    sent = () if number is None else (Send(it, number) for it in Part if it in left)
+    return Stopping(left, until, code), list(sent)
 
 
 _PARTS = {
@@ -278,6 +242,8 @@ _PARTS = {
     Step.LOAD: Part.RECEIVE,
     Step.APPLY_LOADED: Part.APPLY,
 }
+#: SIGKILL.
+KILL = 9
 #: `walrow receive` ends so if something waits for somebody else. The applier names its tables.
 LEFT = 5
 #: The applier ends so if it has requested loads: the next receiver takes them.

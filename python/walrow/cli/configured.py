@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from walrow._log.retention import Retention
-from walrow._log.status_record import StatusFile
+from walrow._log.status_record import Part, StatusFile
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._receive.status import Status
@@ -21,10 +21,10 @@ from walrow._run.applier import Applier, Outcome, Report
 from walrow._run.config import Loaded, shared
 from walrow._run.engines import Tables, spark_tables
 from walrow._run.parent import from_parent
-from walrow._run.parts import PartStatus, part_of
 from walrow._run.reading import read
 from walrow._run.records import RunFolder
-from walrow._run.supervisor import LEFT, REQUESTED, Part
+from walrow._run.status import PartStatus, part_of
+from walrow._run.supervisor import LEFT, REQUESTED
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.states import is_trouble
 from walrow.cli.stopping import stopped_by_signals
@@ -136,7 +136,7 @@ def apply_by_file(
             stop=stop,
             spark=spark,
             listener=lambda report: _show(report, as_json=as_json),
-            status=StatusFile(loaded.log, "apply"),
+            status=StatusFile(loaded.log, Part.APPLY),
         )
         stack.push(lambda _, error, __: applier.end(error))
         if once:
@@ -150,7 +150,7 @@ def apply_by_file(
         return
     if outcome.has_requested and may_request:
         raise click.exceptions.Exit(REQUESTED)
-    receiver = part_of(loaded.log, "receive", is_wanted=False)
+    receiver = part_of(loaded.log, Part.RECEIVE, is_wanted=False)
     reasons = list(receiver.reasons)
     if is_incomplete and not reasons:
         reasons.append("the receiver has failed before it could publish why")

@@ -10,8 +10,7 @@ import click
 
 from walrow._log.status_record import Life
 from walrow._results import counted
-from walrow._run.parts import PartStatus
-from walrow._run.status import Status, status_of
+from walrow._run.status import PartStatus, Status, status_of
 from walrow.cli import grid
 from walrow.cli.arguments import as_json
 from walrow.cli.terminal import print_json, printable
