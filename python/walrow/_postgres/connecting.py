@@ -7,7 +7,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from walrow._postgres import open_connections
-from walrow._postgres.failures import Cause, OfPooler, OfServer, Verdict, judge
+from walrow._postgres.failures import (
+    CANNOT_CONNECT_NOW,
+    Cause,
+    OfPooler,
+    OfServer,
+    Verdict,
+    judge,
+)
 from walrow._postgres.hints import POOLER, Command, hint_for
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.session import is_same, settings
@@ -154,6 +161,28 @@ def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connecti
     # A prepared statement would keep its plan from before a table was altered.
     conn.prepare_threshold = None
     return conn
+
+
+def again(conn: psycopg.Connection[Any]) -> dict[str, Any]:
+    """The parameters of another connection to the server of a connection, which may be one of several hosts."""
+    info = conn.info
+    return {
+        **info.get_parameters(),
+        "host": info.host,
+        "hostaddr": info.hostaddr or None,
+        "port": info.port,
+        "password": info.password or None,
+        "target_session_attrs": "any",
+    }
+
+
+def lets_nobody_in(parameters: dict[str, Any]) -> bool:
+    """Whether a server refuses each connection for now, whoever connects, as it does until it has stopped."""
+    try:
+        _open(parameters, {}, replication=parameters.get("replication")).close()
+    except ReplicationError as error:
+        return error.sqlstate == CANNOT_CONNECT_NOW
+    return False
 
 
 def _checked(

@@ -30,6 +30,7 @@ from walrow._postgres.commands import CreatedSlot, drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.copying import was_busy
 from walrow._postgres.open_connections import OpenConnections
+from walrow._postgres.shutdown import STOPPING, ShutdownWatch
 from walrow._postgres.stream_options import is_streamed
 from walrow._receive import events, load
 from walrow._receive.askers import Asker, read_catalog
@@ -128,6 +129,7 @@ class Driver:
         self._publisher = Publisher(self._log, watch)
         self._reports = Reports(options.status, watch, self._publisher, _REPORT_SECONDS)
         self._goal = Goal(given, self._server.publications, self._asker)
+        self._shutdown_watch: ShutdownWatch | None = None
         self._timeline_watch = TimelineWatch(given, self._slot, self._waiter.wake)
         self._completeness = Completeness(
             given,
@@ -241,6 +243,10 @@ class Driver:
         """Asks questions and reports, if that is due."""
         core = self._core
         self._upkeep.tend()
+        watch = self._shutdown_watch if core.is_receiving else None
+        if watch is not None and watch.is_stopping(core.stuck_since):
+            error = ConnectionLostError(STOPPING)
+            self._on(events.Failed(core.link.number, error))
         if core.is_receiving:
             self._tell_timeline(self._timeline_watch.look())
             if core.disk is not None and core.disk.is_compared:
@@ -362,8 +368,9 @@ class Driver:
                 self._step(number, connector.check, action, self._goal)
             case events.StartStream(number, start, options):
                 self._step(number, connector.start, number, start, options)
-            case events.WatchTimeline():
+            case events.WatchServer():
                 self._timeline_watch.begin(connector.stream.connection)
+                self._shutdown_watch = ShutdownWatch(connector.stream.connection)
             case events.Confirm(position, reply):
                 with contextlib.suppress(Error):
                     connector.stream.confirm(position, reply=reply)
