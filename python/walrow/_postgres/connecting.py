@@ -17,7 +17,7 @@ from walrow._postgres.failures import (
 )
 from walrow._postgres.hints import POOLER, Command, hint_for
 from walrow._postgres.server_errors import replication_error
-from walrow._postgres.session import is_same, settings
+from walrow._postgres.session import is_same, server_encoding_of, settings
 from walrow.errors import (
     ConnectionLostError,
     Error,
@@ -113,11 +113,13 @@ def connect(
             conn = _checked(parameters, wanted, replication=word)
         except Error:
             raise error from None
-    found = conn.pgconn.parameter_status(b"server_encoding")
-    if server_encoding is None and found == b"SQL_ASCII":
+    if server_encoding is None and server_encoding_of(conn) == "SQL_ASCII":
         conn.close()
         wanted["client_encoding"] = "SQL_ASCII"
         conn = _checked(parameters, wanted, replication=word)
+        from walrow._postgres.loaders import read_texts
+
+        read_texts(conn)
     if word != replication:
         # Such a connection accepts no bound parameters.
         conn.cursor_factory = psycopg_or_refuse().ClientCursor

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import OptionError, SchemaError, SettingError
+from walrow.errors import OptionError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import psycopg
 
@@ -159,11 +160,29 @@ def records(
     schemas contain, and its result ignores the user's adapters and quotes only names that
     need it.
     """
-    with transaction(conn) as cursor:
-        cursor.execute(SAME_NAMES)
-        # With parameters, even an empty list, psycopg reads %% as %.
-        found = texts(conn, cursor.execute(query.encode(), parameters or {}))
-    return [json.loads(text) for text in found]
+    return [json.loads(text) for text in json_texts(conn, query, parameters)]
+
+
+def json_texts(
+    conn: psycopg.Connection[Any],
+    query: str,
+    parameters: Mapping[str, Any] | None = None,
+) -> list[str]:
+    r"""Like `records`, but returns JSON. A byte that has no equivalent in UTF-8 becomes `'\x81'`."""
+    from psycopg import errors
+
+    def cells(sql: str) -> list[bytes]:
+        with transaction(conn) as cursor:
+            cursor.execute(SAME_NAMES)
+            # With parameters, even an empty list, psycopg reads %% as %.
+            return _cells(cursor.execute(sql.encode(), parameters or {}))
+
+    try:
+        return [it.decode(encoding_of(conn), _IN_JSON) for it in cells(query)]
+    except (errors.UntranslatableCharacter, errors.CharacterNotInRepertoire):
+        # The server converts a cell as a whole or not at all, and does not name the object.
+        codec, found = codec_of(server_encoding_of(conn)), cells(_RAW.format(query))
+    return [bytes.fromhex(it.decode()).decode(codec, _IN_JSON) for it in found]
 
 
 def quote(conn: psycopg.Connection[Any], names: Sequence[str]) -> list[str]:
@@ -212,26 +231,56 @@ def texts(
     conn: psycopg.Connection[Any], cursor: psycopg.ClientCursor[Any]
 ) -> list[str]:
     """The first column as the server sent it, ignoring the user's adapters."""
+    return [text_of(conn, cell) for cell in _cells(cursor)]
+
+
+def _cells(cursor: psycopg.ClientCursor[Any]) -> list[bytes]:
     result = cursor.pgresult
     if result is None:
         return []
-    # psycopg has no codec for SQL_ASCII.
-    encoding = "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
     cells = [result.get_value(row, 0) for row in range(result.ntuples)]
+    return [cell for cell in cells if cell is not None]
+
+
+def text_of(conn: psycopg.Connection[Any], cell: bytes) -> str:
+    """A text that the server sent. A SQL_ASCII database may have any bytes in it."""
+    return cell.decode(encoding_of(conn), BYTES)
+
+
+def encoding_of(conn: psycopg.Connection[Any]) -> str:
+    """The codec of a connection's commands and names."""
+    # psycopg has no codec for SQL_ASCII.
+    return "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
+
+
+def server_encoding_of(conn: psycopg.Connection[Any]) -> str:
+    """The encoding of a connection's database."""
+    return (conn.pgconn.parameter_status(b"server_encoding") or b"").decode()
+
+
+def codec_of(encoding: str) -> str:
+    """Python's codec of a database's encoding. There is none for SQL_ASCII and EUC_TW.
+
+    >>> codec_of("WIN1252"), codec_of("KOI8R"), codec_of("EUC_TW")
+    ('cp1252', 'koi8-r', 'utf-8')
+    """
     try:
-        return [cell.decode(encoding) for cell in cells if cell is not None]
-    except UnicodeDecodeError as error:
-        raise no_text(encoding=encoding) from error
+        name = encoding.replace("WIN", "cp").replace("KOI8", "koi8-")
+        return codecs.lookup(name).name
+    except LookupError:
+        return "utf-8"
 
 
-def no_text(*, encoding: str) -> SchemaError:
-    """The error for what a SQL_ASCII database has in another encoding."""
-    text = (
-        "a name of a type, table or column, a label of an enum or a default is not in"
-        f" {encoding}, which the database's encoding SQL_ASCII allows: rename it, or set"
-        f" the default, with client_encoding=SQL_ASCII and the text in {encoding}"
-    )
-    return SchemaError(text)
+def _replacing(byte: str) -> Callable[[UnicodeError], tuple[str, int]]:
+    """Handles errors of decoding: each byte is replaced."""
+
+    def replace(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeDecodeError):
+            raise error
+        wrong = error.object[error.start : error.end]
+        return "".join(map(byte.format, wrong)), error.end
+
+    return replace
 
 
 #: In a transaction, queries then find only the server's own functions and tables, and quote
@@ -239,6 +288,17 @@ def no_text(*, encoding: str) -> SchemaError:
 SAME_NAMES = """
 SELECT pg_catalog.set_config('search_path', 'pg_catalog', true),
     pg_catalog.set_config('quote_all_identifiers', 'off', true)
+"""
+#: How bytes without an equivalent in UTF-8 are decoded. With the quotes, neither a string of SQL nor an
+#: identifier is valid any more: a row filter with other bytes would choose other rows.
+BYTES, _IN_JSON = "walrow.bytes", "walrow.bytes-in-json"
+codecs.register_error(BYTES, _replacing(r"'\x{:02x}'"))
+codecs.register_error(_IN_JSON, _replacing(r"'\\x{:02x}'"))
+#: Nothing is converted.
+_RAW = """
+SELECT encode(convert_to(it::text, getdatabaseencoding()), 'hex') FROM (
+{}
+) raw (it)
 """
 # SHOW appends the order of date parts to a style, and shows an empty path as quotes.
 _SAME = {"DateStyle": ("ISO, MDY", "ISO, DMY", "ISO, YMD"), "search_path": ('""',)}

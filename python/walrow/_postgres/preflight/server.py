@@ -8,6 +8,8 @@ from typing import Any
 
 import psycopg
 
+from walrow._core import Catalog
+from walrow._postgres.catalog import unreadable
 from walrow._postgres.ddl_trigger import Absent, Broken, Trigger, ddl_trigger
 from walrow._postgres.known_bugs import known_bugs
 from walrow._postgres.preflight.finding import Finding, listed
@@ -151,6 +153,31 @@ def _check_plugins(setting: str | None) -> Iterator[Finding]:
             f"ALTER SYSTEM SET output_plugin_libraries = {named};\n"
             "SELECT pg_catalog.pg_reload_conf();",
         )
+
+
+def check_encoding(encoding: str, catalog: Catalog) -> Iterator[Finding]:
+    """Checks what the server cannot convert to UTF-8 of a database in another encoding."""
+    if encoding == "MULE_INTERNAL":
+        text = (
+            "the database's encoding is MULE_INTERNAL, which the server cannot convert to"
+            " UTF-8: walrow cannot connect to it"
+        )
+        yield Finding("encoding", "error", text)
+        return
+    without = f"bytes without an equivalent in UTF-8, in a database in {encoding}"
+    tables, others = unreadable(catalog)
+    if tables:
+        text = (
+            f"the names of these tables, or of their columns, have {without}: the stream"
+            f" ends at their first row; rename them: {listed(tables)}"
+        )
+        yield Finding("name-encoding", "error", text)
+    if others:
+        text = (
+            f"a name, a label or a default of these types or tables has {without}, and is"
+            f" written with '\\x' instead: {listed(others)}"
+        )
+        yield Finding("name-encoding", "warning", text)
 
 
 def check_bugs(version: int, published: Sequence[CheckedTable]) -> Iterator[Finding]:
