@@ -122,7 +122,9 @@ Phase: TypeAlias = (
 
 @result
 class ReceiverFacts(Result):
-    """How far a receiver is: LSNs, when the server was heard last, and the last error, which may be over."""
+    """How far a receiver is: LSNs, when the server was heard last, the last error, which may be over,
+    and why other `hosts` of its connection string cannot take over the slot.
+    """  # noqa: D205
 
     server: Lsn | None = None
     received: Lsn | None = None
@@ -132,6 +134,7 @@ class ReceiverFacts(Result):
     reconnects: int = 0
     error: str | None = None
     failed: dt.datetime | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @result
@@ -428,6 +431,9 @@ def _made(cls: type[T], found: dict[str, Any]) -> T:
     """A value of JSON, without the fields that are not known here."""
     values = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if field.name not in found:
+            # Of an earlier version.
+            continue
         value = found[field.name]
         convert: Any = tuple if isinstance(value, list) else _CONVERTERS.get(field.name)
         is_plain = value is None or convert is None

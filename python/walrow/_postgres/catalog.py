@@ -18,7 +18,7 @@ from walrow.errors import OptionError
 def catalog(
     conn: psycopg.Connection[Any], *, publications: str | Sequence[str] | None = None
 ) -> Catalog:
-    r"""Reads the definitions of types and published tables, which a stream lacks.
+    """Reads the definitions of types and published tables, which a stream lacks.
 
     The types are all types that are not built in. Row types of tables are included only
     if a column or another type uses them. The tables are the published tables with
@@ -31,7 +31,7 @@ def catalog(
     ```
 
     A byte of a name, a label or a default that has no equivalent in UTF-8 is written as
-    `'\x81'`, as is a byte that is not UTF-8 in a SQL_ASCII database.
+    `'<81>'`, as is a byte that is not UTF-8 in a SQL_ASCII database.
 
     Use any connection to the database, including a replication connection
     (`replication="database"`) that does not stream. Its state does not change: an open
@@ -87,8 +87,7 @@ def unreadable(catalog: Catalog) -> tuple[list[str], list[str]]:
     return tables, others
 
 
-#: In a name, and in JSON.
-_BYTE = re.compile(r"'\\{1,2}x[0-9a-f]{2}'")
+_BYTE = re.compile("'<[0-9a-f]{2}>'")
 _MISSING = """
 SELECT name
 FROM unnest(%(publications)s::text[]) AS name

@@ -7,14 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from walrow._postgres import open_connections
-from walrow._postgres.failures import (
-    CANNOT_CONNECT_NOW,
-    Cause,
-    OfPooler,
-    OfServer,
-    Verdict,
-    judge,
-)
+from walrow._postgres.failures import Cause, OfPooler, OfServer, Verdict, judge
 from walrow._postgres.hints import POOLER, Command, hint_for
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.session import is_same, server_encoding_of, settings
@@ -117,9 +110,10 @@ def connect(
         conn.close()
         wanted["client_encoding"] = "SQL_ASCII"
         conn = _checked(parameters, wanted, replication=word)
-        from walrow._postgres.loaders import read_texts
+        from walrow._postgres.attempting import TextLoader
 
-        read_texts(conn)
+        for name in ("text", "name", "varchar", "bpchar", 0):
+            conn.adapters.register_loader(name, TextLoader)
     if word != replication:
         # Such a connection accepts no bound parameters.
         conn.cursor_factory = psycopg_or_refuse().ClientCursor
@@ -176,15 +170,6 @@ def again(conn: psycopg.Connection[Any]) -> dict[str, Any]:
         "password": info.password or None,
         "target_session_attrs": "any",
     }
-
-
-def lets_nobody_in(parameters: dict[str, Any]) -> bool:
-    """Whether a server refuses each connection for now, whoever connects, as it does until it has stopped."""
-    try:
-        _open(parameters, {}, replication=parameters.get("replication")).close()
-    except ReplicationError as error:
-        return error.sqlstate == CANNOT_CONNECT_NOW
-    return False
 
 
 def _checked(

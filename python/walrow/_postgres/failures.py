@@ -171,7 +171,6 @@ INSUFFICIENT_PRIVILEGE = "42501"
 LOCK_NOT_AVAILABLE = "55P03"
 QUERY_CANCELED = "57014"
 PROTOCOL_VIOLATION = "08P01"
-CANNOT_CONNECT_NOW = "57P03"
 #: Seen once among hundreds of killed receivers, and gone with the next connection.
 INTERNAL_ERROR = "XX000"
 #: A slot that another process has.

@@ -280,20 +280,12 @@ class ReplicationStream(CopyBoth):
             # An error of libpq, not of the server.
             self._end(lost("it ended inside a message"))
         else:
-            place = ""
-            if sqlstate == _UNTRANSLATABLE:
-                context = result.error_field(pq.DiagnosticField.CONTEXT) or b""
-                place = self._place_of(context)
-            failure = stream_error(
-                sqlstate.decode(),
-                self._slot,
-                self._publications,
-                self._pgconn.server_version,
-                place,
-            )
+            version, code = self._pgconn.server_version, sqlstate.decode()
+            place = self._place_of(result) if code == _UNTRANSLATABLE else ""
+            failure = stream_error(code, self._slot, self._publications, version, place)
             self._end(failure)
 
-    def _place_of(self, context: bytes) -> str:
+    def _place_of(self, error: Any) -> str:
         """Where a change is that the server cannot convert: in this table, of a database in this encoding.
 
         The error has only its LSN. The slot is free again, and SQL shows the change without a conversion.
@@ -302,7 +294,7 @@ class ReplicationStream(CopyBoth):
         with contextlib.suppress(self._error, UnicodeEncodeError):
             while pgconn.get_result() is not None:
                 pass
-            lsn = _LSN.search(context)
+            lsn = _LSN.search(error.error_field(pq.DiagnosticField.CONTEXT) or b"")
             names = (it.replace('"', '""') for it in self._publications)
             query = _TABLES_AT.format(
                 slot=literal(self._slot),
@@ -327,7 +319,7 @@ class _Headers(dict[int, bytes]):
         return header
 
 
-_UNTRANSLATABLE = b"22P05"
+_UNTRANSLATABLE = "22P05"
 _LSN = re.compile(rb"[0-9A-F]+/[0-9A-F]+")
 _UNCONVERTED = b"SET client_encoding = 'SQL_ASCII'; SET statement_timeout = '5s'"
 _TABLES_AT = """

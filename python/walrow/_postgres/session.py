@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from walrow.errors import OptionError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import psycopg
 
@@ -168,7 +168,7 @@ def json_texts(
     query: str,
     parameters: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    r"""Like `records`, but returns JSON. A byte that has no equivalent in UTF-8 becomes `'\x81'`."""
+    """Like `records`, but returns JSON. A byte that has no equivalent in UTF-8 becomes `'<81>'`."""
     from psycopg import errors
 
     def cells(sql: str) -> list[bytes]:
@@ -178,11 +178,11 @@ def json_texts(
             return _cells(cursor.execute(sql.encode(), parameters or {}))
 
     try:
-        return [it.decode(encoding_of(conn), _IN_JSON) for it in cells(query)]
+        return [it.decode(encoding_of(conn), BYTES) for it in cells(query)]
     except (errors.UntranslatableCharacter, errors.CharacterNotInRepertoire):
         # The server converts a cell as a whole or not at all, and does not name the object.
         codec, found = codec_of(server_encoding_of(conn)), cells(_RAW.format(query))
-    return [bytes.fromhex(it.decode()).decode(codec, _IN_JSON) for it in found]
+    return [bytes.fromhex(it.decode()).decode(codec, BYTES) for it in found]
 
 
 def quote(conn: psycopg.Connection[Any], names: Sequence[str]) -> list[str]:
@@ -259,28 +259,18 @@ def server_encoding_of(conn: psycopg.Connection[Any]) -> str:
 
 
 def codec_of(encoding: str) -> str:
-    """Python's codec of a database's encoding. There is none for SQL_ASCII and EUC_TW.
-
-    >>> codec_of("WIN1252"), codec_of("KOI8R"), codec_of("EUC_TW")
-    ('cp1252', 'koi8-r', 'utf-8')
-    """
-    try:
-        name = encoding.replace("WIN", "cp").replace("KOI8", "koi8-")
+    """Python's codec of a database's encoding. There is none for SQL_ASCII and EUC_TW."""
+    name = encoding.replace("WIN", "cp").replace("KOI8", "koi8-")
+    with contextlib.suppress(LookupError):
         return codecs.lookup(name).name
-    except LookupError:
-        return "utf-8"
+    return "utf-8"
 
 
-def _replacing(byte: str) -> Callable[[UnicodeError], tuple[str, int]]:
-    """Handles errors of decoding: each byte is replaced."""
-
-    def replace(error: UnicodeError) -> tuple[str, int]:
-        if not isinstance(error, UnicodeDecodeError):
-            raise error
-        wrong = error.object[error.start : error.end]
-        return "".join(map(byte.format, wrong)), error.end
-
-    return replace
+def _printed(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(f"'<{byte:02x}>'" for byte in wrong), error.end
 
 
 #: In a transaction, queries then find only the server's own functions and tables, and quote
@@ -289,11 +279,10 @@ SAME_NAMES = """
 SELECT pg_catalog.set_config('search_path', 'pg_catalog', true),
     pg_catalog.set_config('quote_all_identifiers', 'off', true)
 """
-#: How bytes without an equivalent in UTF-8 are decoded. With the quotes, neither a string of SQL nor an
-#: identifier is valid any more: a row filter with other bytes would choose other rows.
-BYTES, _IN_JSON = "walrow.bytes", "walrow.bytes-in-json"
-codecs.register_error(BYTES, _replacing(r"'\x{:02x}'"))
-codecs.register_error(_IN_JSON, _replacing(r"'\\x{:02x}'"))
+#: Decodes a byte without an equivalent in UTF-8 as `'<81>'`. The quotes make strings and identifiers of SQL
+#: invalid: a row filter with another text would choose other rows.
+BYTES = "walrow.bytes"
+codecs.register_error(BYTES, _printed)
 #: Nothing is converted.
 _RAW = """
 SELECT encode(convert_to(it::text, getdatabaseencoding()), 'hex') FROM (

@@ -1,20 +1,20 @@
 """Notices that a stream's server is stopping, while what the server sends cannot be taken.
 
-A server that stops waits for all that its walsenders have sent to be confirmed. Its stream does not
-show that.
+A server that stops waits until its walsenders' clients have confirmed everything. The stream does not show
+that, but the server lets in no new connection, whoever connects.
 """
 
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 import psycopg
 
-from walrow._postgres.connecting import again, lets_nobody_in
-from walrow._workers import in_background
+from walrow._postgres.connecting import again, connect
+from walrow._workers import Repeated, in_background
+from walrow.errors import Error
 
 
 class ShutdownWatch:
@@ -22,27 +22,25 @@ class ShutdownWatch:
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         """Asks nothing yet. `conn` is the stream's connection."""
-        self._parameters = {**again(conn), "connect_timeout": _ANSWER_SECONDS}
-        self._asked = 0.0
-        self._answer: Future[bool] | None = None
+        ask = partial(_lets_nobody_in, {**again(conn), "connect_timeout": 2})
+        begin = lambda: in_background("walrow-shutdown", ask)  # noqa: E731
+        self._question = Repeated(begin, _ASK_SECONDS)
 
     def is_stopping(self, stuck_since: float) -> bool:
-        """Whether the server is stopping. Asks in the background if nothing was taken for seconds.
+        """Whether the server is stopping. Asks if nothing has been taken for some seconds."""
+        is_stuck = time.monotonic() >= stuck_since + _ASK_SECONDS
+        return is_stuck and bool(self._question.look())
 
-        Args:
-            stuck_since: Since when nothing is taken, as `time.monotonic()` counts. Infinite if it is.
-        """
-        now, answer = time.monotonic(), self._answer
-        if answer is not None and answer.done():
-            self._answer = None
-            return answer.result()
-        if answer is None and now >= max(self._asked, stuck_since) + _ASK_SECONDS:
-            self._asked = now
-            task = partial(lets_nobody_in, self._parameters)
-            self._answer = in_background("walrow-shutdown-watch", task)
-        return False
+
+def _lets_nobody_in(parameters: dict[str, Any]) -> bool:
+    try:
+        word = parameters.get("replication")
+        connect(parameters, server_encoding="UTF8", replication=word).close()
+    except Error as error:
+        return getattr(error, "sqlstate", None) == _CANNOT_CONNECT_NOW
+    return False
 
 
 STOPPING = "the server is stopping, and waits for data that cannot be stored now: it sends them again later"
 _ASK_SECONDS = 3.0
-_ANSWER_SECONDS = 2
+_CANNOT_CONNECT_NOW = "57P03"

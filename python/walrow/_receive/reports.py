@@ -136,6 +136,8 @@ class Publisher:
     def __init__(self, log: Path, watch: Watch) -> None:
         """Publishes nothing yet."""
         self.file, self._watch = StatusFile(log, "receive"), watch
+        #: Why hosts cannot take over the slot.
+        self.hosts: tuple[str, ...] = ()
         self._due, self._turns = 0.0, 0
         self._phase: Phase = Connecting()
         self._facts = ReceiverFacts()
@@ -187,6 +189,7 @@ class Publisher:
             reconnects=max(0, self._streams - 1),
             error=before.error if failure is None else failure.text,
             failed=before.failed if failure is None else failure.time,
+            hosts=self.hosts,
         )
         self.file.post(phase, self._turns, self._facts)
 
