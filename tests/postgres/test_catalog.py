@@ -598,7 +598,7 @@ def test_name_that_is_no_text_is_printed(ascii_only: str) -> None:
         assert '"étage"' in walrow.postgres.catalog(conn).to_json()
         conn.execute("CREATE TYPE etage AS ENUM ('é')".encode("latin-1"))
         found = walrow.postgres.catalog(conn).to_json()
-        assert "\"labels\":[\"'\\\\xe9'\"]" in found
+        assert '"labels":["\'<e9>\'"]' in found
         assert '"étage"' in found
         options = walrow.postgres.options(server_encoding="SQL_ASCII")
     with psycopg.connect(ascii_only, options=options) as conn:

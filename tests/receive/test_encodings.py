@@ -20,7 +20,7 @@ from walrow.errors import ReplicationError
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 #: Each encoding has one of these. SQL_ASCII has any bytes.
-CHARACTERS = "éяλאﺀกあ中한şłă™"
+CHARACTERS = "éяλאاกあ中한şłă™"
 ENCODINGS = [
     *("SQL_ASCII", "EUC_TW", "WIN1251"),
     *(
@@ -40,7 +40,13 @@ ENCODINGS = [
 @contextlib.contextmanager
 def database(server: EmbeddedServer, encoding: str) -> Iterator[str]:
     """A database in an encoding, whose slots and receivers are gone at the end."""
-    with server.database("encoded", f"ENCODING '{encoding}' LOCALE 'C'") as name:
+    options = f"ENCODING '{encoding}' LOCALE 'C'"
+    with contextlib.ExitStack() as stack:
+        try:
+            name = stack.enter_context(server.database("encoded", options))
+        except psycopg.errors.UndefinedObject:
+            # The newest minor versions have no databases in JOHAB.
+            pytest.skip(f"this server has no databases in {encoding}")
         yield server.dsn_of(name)
         slots = f"FROM pg_replication_slots WHERE database = '{name}'"
         execute(server.dsn, f"SELECT pg_drop_replication_slot(slot_name) {slots}")
@@ -145,7 +151,7 @@ def test_other_objects_that_are_not_utf8(
             execute_raw(dsn, "WIN1252", b'ALTER PUBLICATION p ADD TABLE "\x81"')
             (error,) = postgres.preflight(conn, publications="p").errors
         assert error.code == "name-encoding"
-        assert r"public.'\x81'" in error.text
+        assert "public.'<81>'" in error.text
 
 
 def warnings_of(found: postgres.Preflight) -> list[str]:
