@@ -84,7 +84,7 @@ COPY = slot(synced=True)
         (
             [primary(), standby(slot(conflict=True, wal_status="lost"), major=16)],
             "standby-slot-lost",
-            "or its primary rows that the slot needs",
+            "or on a standby, the primary removed rows",
         ),
         (
             [primary(failover=False), standby(major=16)],

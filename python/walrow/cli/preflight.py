@@ -58,8 +58,8 @@ def preflight(
     """Checks whether a server's changes can be received. Changes nothing.
 
     It prints the problems, with the SQL that fixes them: errors, then warnings and
-    notes. Connect as the role that will receive. With --slot, each of several hosts in the
-    connection string is asked whether it can take over the slot.
+    notes. Connect as the role that will receive. Each of several hosts in the
+    connection string is asked whether it can take over.
 
     With --json, each line contains code, severity, text and sql, which may be null.
 
@@ -74,9 +74,8 @@ def preflight(
             two_phase=two_phase,
             binary=binary,
         )
-        if slot is not None:
-            hosts = look_at_hosts(parameters_of(dsn), slot)
-            found = postgres.Preflight(dict.fromkeys([*found, *hosts]))
+    hosts = look_at_hosts(parameters_of(dsn), slot)
+    found = postgres.Preflight(dict.fromkeys([*found, *hosts]))
     if as_json:
         for each in found:
             print_json(each.to_dict())

@@ -157,7 +157,7 @@ _NUMBERS = {4, 5}
 
 def _row(slot: postgres.Slot, *, is_other: bool) -> list[str]:
     reason = f" ({slot.invalidation_reason})" if slot.invalidation_reason else ""
-    options = ("temporary", "two_phase", "failover")
+    options = ("temporary", "two_phase", "failover", "synced")
     return [
         slot.name,
         slot.plugin or slot.kind,

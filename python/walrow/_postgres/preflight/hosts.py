@@ -32,7 +32,7 @@ class Away(NamedTuple):
     why: str
 
 
-def look_at_hosts(given: Mapping[str, Any], slot: str) -> list[Finding]:
+def look_at_hosts(given: Mapping[str, Any], slot: str | None) -> list[Finding]:
     """Asks each host of given parameters, if there are several."""
     found = {it: given.get(it) or os.environ.get(f"PG{it.upper()}") for it in _PLACE}
     lists = {name: str(it).split(",") for name, it in found.items() if it}
@@ -58,31 +58,35 @@ def _look(given: Mapping[str, Any], place: dict[str, str]) -> Host | Away:
         return Away(name, str(error))
 
 
-def check_hosts(name: str, hosts: Sequence[Host | Away]) -> Iterator[Finding]:
-    """Checks whether each standby can take the slot over."""
+def check_hosts(slot: str | None, hosts: Sequence[Host | Away]) -> Iterator[Finding]:
+    """Checks whether each standby can take over a slot, or any if it has no name yet."""
     known = [it for it in hosts if isinstance(it, Host)]
+    everywhere = {name: it for host in known for name, it in host.slots.items()}
     primary = next((it for it in known if not it.settings["standby"]), None)
+    original = None if primary is None else primary.slots.get(slot or "")
+    awaited = [] if primary is None else names_in(primary.settings)
+    if primary is not None:
+        yield from check_standby_slots(original, awaited, [*primary.slots.values()])
     for host in hosts:
+        where = f"standby {host.name}"
         if isinstance(host, Away):
-            text = f"host {host.name} cannot be asked whether it can take over slot {name}: {host.why}"
+            text = f"it is not known whether host {host.name} can take over: {host.why}"
             yield Finding("host-away", "warning", text)
         elif host.settings["standby"]:
-            where = f"standby {host.name}"
-            if found := _of_copy(name, host, where, primary):
+            if slot is not None and (found := _of_copy(slot, host, where, original)):
                 yield found
             yield from check_standby(host.settings, where)
-            if primary is not None and (used := host.settings["primary_slot_name"]):
-                slot = next((it.slots[used] for it in known if used in it.slots), None)
-                yield from _of_physical(used, slot, where, primary, name)
-    if primary is not None:
-        there, awaited = primary.slots, names_in(primary.settings)
-        yield from check_standby_slots(there.get(name), awaited, [*there.values()])
+            used = host.settings["primary_slot_name"]
+            if primary is not None and used:
+                its = everywhere.get(used)
+                yield from _of_physical(used, its, where, original, awaited)
 
 
-def _of_copy(name: str, host: Host, where: str, primary: Host | None) -> Finding | None:
+def _of_copy(
+    name: str, host: Host, where: str, original: Slot | None
+) -> Finding | None:
     """Checks a standby's copy of the slot."""
     slot, sql = host.slots.get(name), None
-    original = None if primary is None else primary.slots.get(name)
     if slot is not None and (slot.wal_status == "lost" or slot.conflict):
         code, text = "lost", f"slot {name} is lost on {where}: {why_lost(slot)}"
     elif host.settings["major"] < _FAILOVER_SINCE:
@@ -119,14 +123,19 @@ def check_standby(settings: Mapping[str, Any], who: str) -> Iterator[Finding]:
 
 
 def _of_physical(
-    used: str, slot: Slot | None, where: str, primary: Host, name: str
+    used: str,
+    slot: Slot | None,
+    where: str,
+    original: Slot | None,
+    awaited: Sequence[str],
 ) -> Iterator[Finding]:
     """Checks the physical slot through which a standby receives."""
     if slot is None or slot.active_pid is None:
         state = "does not exist" if slot is None else "is not active"
-        text = f"the physical slot {used} of {where} {state}: slot {name} is not copied through it"
+        text = (
+            f"the physical slot {used} of {where} {state}: no slot is copied through it"
+        )
         yield Finding("standby-physical-slot", "warning", text)
-    original, awaited = primary.slots.get(name), names_in(primary.settings)
     if original is not None and original.failover and used not in awaited:
         text = (
             f"synchronized_standby_slots lacks {used}: the log may have transactions that"

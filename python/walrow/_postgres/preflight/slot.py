@@ -76,7 +76,7 @@ def check_slot(
 
 def why_lost(slot: Slot) -> str:
     """Why a slot is lost. Up to version 16, the server does not say."""
-    rows = ", or its primary rows that the slot needs, or the primary's wal_level is not logical"
+    rows = ", or on a standby, the primary removed rows that it needs or has another wal_level"
     return (
         slot.invalidation_reason
         or f"the server removed its WAL{rows if slot.conflict else ''}"
