@@ -188,4 +188,5 @@ def test_value_that_is_not_utf8_is_placed(
         )
         (left,) = received.left
         assert "public.é" in str(left)
+        assert "cannot copy a table in WIN1252: SQLSTATE 22P05" in str(left)
         assert "without an equivalent in UTF-8" in str(left)

@@ -154,6 +154,9 @@ def copy(
         text = f"{failed}: the connection broke"
         raise ConnectionLostError(text) from error
     if (refusal := _finish(pgconn, failed, wait, result)) is not None:
+        if refusal.sqlstate == "22P05":
+            encoding = pgconn.parameter_status(b"server_encoding") or b""
+            failed += f" in {encoding.decode()}"
         raise copy_error(refusal, failed) from None
 
 

@@ -26,11 +26,7 @@ from walrow._postgres.preflight.server import (
     check_version,
     server_facts,
 )
-from walrow._postgres.preflight.slot import (
-    check_slot,
-    check_standby_slots,
-    names_in,
-)
+from walrow._postgres.preflight.slot import check_slot, check_standby_slots
 from walrow._postgres.preflight.tables import check_binary, check_tables
 from walrow._postgres.publications import resolve
 from walrow._postgres.running import major_version
@@ -132,4 +128,4 @@ def _findings(
         yield from check_slot(slot, mine, server["database"], two_phase=two_phase)
         # A standby waits for no others.
         if not server["standby"]:
-            yield from check_standby_slots(mine, names_in(server), known)
+            yield from check_standby_slots(mine, server, known)

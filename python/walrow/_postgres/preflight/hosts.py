@@ -64,9 +64,9 @@ def check_hosts(slot: str | None, hosts: Sequence[Host | Away]) -> Iterator[Find
     everywhere = {name: it for host in known for name, it in host.slots.items()}
     primary = next((it for it in known if not it.settings["standby"]), None)
     original = None if primary is None else primary.slots.get(slot or "")
-    awaited = [] if primary is None else names_in(primary.settings)
     if primary is not None:
-        yield from check_standby_slots(original, awaited, [*primary.slots.values()])
+        there = primary.slots.values()
+        yield from check_standby_slots(original, primary.settings, there)
     for host in hosts:
         where = f"standby {host.name}"
         if isinstance(host, Away):
@@ -78,7 +78,7 @@ def check_hosts(slot: str | None, hosts: Sequence[Host | Away]) -> Iterator[Find
             yield from check_standby(host.settings, where)
             used = host.settings["primary_slot_name"]
             if primary is not None and used:
-                its = everywhere.get(used)
+                awaited, its = names_in(primary.settings), everywhere.get(used)
                 yield from _of_physical(used, its, where, original, awaited)
 
 

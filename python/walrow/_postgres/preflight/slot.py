@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from walrow._postgres.preflight.finding import Finding, listed
@@ -90,11 +90,12 @@ def names_in(settings: Mapping[str, Any]) -> list[str]:
 
 
 def check_standby_slots(
-    slot: Slot | None, named: Sequence[str], slots: Sequence[Slot]
+    slot: Slot | None, settings: Mapping[str, Any], slots: Collection[Slot]
 ) -> Iterator[Finding]:
     """Checks whether `synchronized_standby_slots` holds back what a failover slot sends."""
     if slot is None or not slot.failover:
         return
+    named = names_in(settings)
     followed = {
         each.name
         for each in slots
