@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from walrow._waiting import LONGEST_SECONDS
 
@@ -136,6 +136,26 @@ def in_background(name: str, task: Callable[[], T]) -> Future[T]:
     answer = worker.do(task)
     worker.close()
     return answer
+
+
+class Repeated(Generic[T]):
+    """A question that is asked again in the background, at most once in so many seconds."""
+
+    def __init__(self, ask: Callable[[], Future[T]], seconds: float) -> None:
+        """Asks nothing yet."""
+        self._ask, self._seconds = ask, seconds
+        self._due = 0.0
+        self._answer: Future[T] | None = None
+
+    def look(self) -> T | None:
+        """Returns the answer that has come since the last look. Asks again if it is time."""
+        now, answer = time.monotonic(), self._answer
+        if answer is not None and answer.done():
+            self._answer = None
+            return answer.result()
+        if answer is None and now >= self._due:
+            self._due, self._answer = now + self._seconds, self._ask()
+        return None
 
 
 def answered(

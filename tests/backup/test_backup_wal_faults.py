@@ -59,6 +59,26 @@ def test_a_disk_that_stalls_does_not_end_the_connection(
         assert not any(it["note"] for it in process.states)
 
 
+def test_a_server_shuts_down_while_the_disk_stalls(tmp_path: Path) -> None:
+    """The server waits for what it has sent, and sends that again to the next connection."""
+    to = tmp_path / "wal"
+    disk = Disk(to)
+    with SmallSegments(18) as server:
+        arguments = "--slot", "kept", "--create-slot"
+        with WalProcess(server.dsn, to, *arguments, disk=disk) as process:
+            process.until_flushed()
+            with disk.has("stalled"):
+                execute(server.dsn, "CREATE TABLE t ()")
+                begin = time.monotonic()
+                server.shut_down("fast")
+                assert time.monotonic() - begin < 10
+                until(lambda: "the server is stopping" in process.output)
+            server.start()
+            until_reported(server, end_of_wal(server))
+            process.stop(signal.SIGINT)
+        check(server, to, receive(server, to, slot="kept"))
+
+
 def test_a_full_disk_is_an_error_that_names_the_file(
     small: EmbeddedServer, tmp_path: Path, kept: str
 ) -> None:

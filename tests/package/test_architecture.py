@@ -260,6 +260,7 @@ def test_threads_are_made_in_few_places() -> None:
         # Writes a file that may stall.
         "_log.status_record",
         "_postgres.open_connections",
+        "_postgres.shutdown",
         # The kinds of a receiver: askers, connections, files, copies, the log's thread.
         "_receive.askers",
         "_receive.connector",

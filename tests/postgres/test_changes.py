@@ -514,7 +514,7 @@ def test_a_temporary_slot_ends_with_its_server(
     insert(own_shop, 1)
     next(reader)
     own.restart("kill")
-    with pytest.raises(ReplicationError):
+    with pytest.raises(ReplicationError, match=r"temporary slot ended .* are lost"):
         list(reader)
     with contextlib.suppress(ReplicationError):
         reader.close()

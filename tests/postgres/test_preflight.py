@@ -864,6 +864,7 @@ def test_the_contents_of_the_wal(
         "output_plugin_libraries": None,
         "standby": standby,
         "hot_standby_feedback": True,
+        "primary_slot_name": "standby",
         "may_replicate": True,
         "wal_senders": 0,
         "max_wal_senders": 10,
@@ -968,7 +969,7 @@ def check_standby(conn: Connection, major: int) -> None:
         found = postgres.preflight(conn)
         return [each for each in found if each.code.startswith("standby")]
 
-    (found,) = findings()
+    found, *others = findings()
     with pytest.raises(walrow.errors.ReplicationError, match="recovery is in progress"):
         postgres.identify_system(conn)
     if major < 16:
@@ -976,8 +977,10 @@ def check_standby(conn: Connection, major: int) -> None:
         assert f"PostgreSQL {major} cannot decode on one" in found.text
         return
     assert (found.code, found.severity) == ("standby-feedback", "warning")
+    assert [it.code for it in others] == ["standby-primary-slot-name"]
     assert found.sql is not None
-    for statement in found.sql.splitlines():
+    sql = f"ALTER SYSTEM SET primary_slot_name = 'its_own';\n{found.sql}"
+    for statement in sql.splitlines():
         conn.execute(statement.encode())
     for _ in range(1000):
         (found,) = findings()

@@ -520,7 +520,7 @@ def test_a_database_without_an_encoding(server: EmbeddedServer) -> None:
     ):
         assert stream.server_encoding == "SQL_ASCII"
         cursor = stream.connection.execute("SHOW client_encoding")
-        assert cursor.fetchall() == [(b"SQL_ASCII",)]
+        assert cursor.fetchall() == [("SQL_ASCII",)]
 
 
 @pytest.mark.parametrize(

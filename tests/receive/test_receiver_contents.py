@@ -145,22 +145,6 @@ def described(log: Path, table: str) -> list[dict[str, Any]]:
     return list(found["columns"])
 
 
-def test_names_that_are_no_text_are_named(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
-    with server.database("ascii", "ENCODING 'SQL_ASCII'") as name:
-        dsn = server.dsn_of(name)
-        with psycopg.connect(dsn, client_encoding="SQL_ASCII") as connection:
-            connection.execute("CREATE TYPE mood AS ENUM ('génial')".encode("latin-1"))
-            connection.execute("CREATE PUBLICATION p FOR ALL TABLES")
-        with pytest.raises(walrow.errors.SchemaError) as caught:
-            walrow.receive(
-                dsn, log=tmp_path / "log", slot="ascii", publications="p", create=True
-            )
-    assert "a label of an enum or a default is not in utf-8" in str(caught.value)
-    assert "rename it" in str(caught.value)
-
-
 def test_partitions_that_are_published_as_their_root(feed: Feed) -> None:
     feed.execute(
         "DROP TABLE IF EXISTS root",

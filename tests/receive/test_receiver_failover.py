@@ -9,6 +9,7 @@ import pytest
 
 from servers import EmbeddedServer, Standby
 from servers.receiving import (
+    Disk,
     Load,
     ReceiverProcess,
     check_log,
@@ -62,6 +63,32 @@ def test_a_receiver_goes_on_where_the_standby_is_promoted(tmp_path: Path) -> Non
                 time.sleep(2)
             assert load.transactions > 10
             receiver.until_streaming(after=end_of_wal(standby.dsn), timeout=90)
+            receiver.stop()
+        check_log(standby.dsn, log, Load.TABLES)
+
+
+def test_a_switchover_while_the_disk_is_full(tmp_path: Path) -> None:
+    """The primary waits for the receiver, which lets it go: it is behind, and continues with the other."""
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with EmbeddedServer(18) as primary, Standby(primary) as standby:
+        prepared(primary, log)
+        hosts = f"{primary.socket_directory},{standby.socket_directory}"
+        both = f"host={hosts} user=postgres dbname=postgres"
+        both += " target_session_attrs=read-write"
+        with ReceiverProcess(both, log, disk=disk) as receiver:
+            receiver.until_streaming()
+            until(standby, SYNCED)
+            with disk.has("full"):
+                execute(primary.dsn, "INSERT INTO audit (what) VALUES ('before')")
+                time.sleep(1)
+                begin = time.monotonic()
+                primary.shut_down("fast")
+                assert time.monotonic() - begin < 10
+                execute(standby.dsn, "SELECT pg_promote()")
+                time.sleep(2)
+            execute(standby.dsn, "INSERT INTO audit (what) VALUES ('after')")
+            receiver.until_streaming(after=end_of_wal(standby.dsn))
             receiver.stop()
         check_log(standby.dsn, log, Load.TABLES)
 

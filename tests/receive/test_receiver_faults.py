@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import psycopg
 import pytest
@@ -72,6 +74,57 @@ def test_shutdown_waits_for_the_receiver_only_shortly(feed: Feed) -> None:
             state = receiver.until(lambda state: state["state"] == "connecting")
             assert state["note"] is None or "password" not in state["note"]
             feed.server.start()
+        feed.finish(receiver)
+    feed.check()
+
+
+@pytest.mark.parametrize(
+    ("fault", "rows"),
+    [
+        ("full", 1),
+        *(
+            pytest.param(*it, marks=pytest.mark.slow)
+            for it in (("full", 30_000), ("stalled", 1), ("stalled", 30_000))
+        ),
+    ],
+)
+def test_shutdown_while_the_disk_takes_nothing(
+    feed: Feed, fault: Literal["full", "stalled"], rows: int
+) -> None:
+    """The server waits for what it has sent. It sends that again to the next connection."""
+    disk = Disk(feed.log)
+    with feed.receiver(*QUICK, disk=disk) as receiver:
+        receiver.until_streaming()
+        with disk.has(fault):
+            feed.execute(
+                "INSERT INTO audit (what) SELECT repeat(md5(g::text), 30) "  # noqa: S608
+                f"FROM generate_series(1, {rows}) g"
+            )
+            time.sleep(1)
+            begin = time.monotonic()
+            feed.server.shut_down("fast")
+            assert time.monotonic() - begin < 10
+            assert "the server is stopping" in receiver.output
+            feed.server.start()
+            receiver.until(lambda state: state["state"] != "connecting")
+        feed.finish(receiver)
+    feed.check()
+
+
+@pytest.mark.slow
+def test_shutdown_while_a_load_waits_for_a_lock(feed: Feed) -> None:
+    with feed.receiver(*QUICK) as receiver:
+        receiver.until_streaming()
+        # It is not committed: the server ends it.
+        with contextlib.closing(psycopg.connect(feed.dsn)) as other:
+            other.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
+            load_requests.request(feed.log, ["public.item"])
+            receiver.until(lambda state: state["load"] is not None)
+            feed.execute("INSERT INTO audit (what) VALUES ('x')")
+            begin = time.monotonic()
+            feed.server.shut_down("fast")
+            assert time.monotonic() - begin < 10
+        feed.server.start()
         feed.finish(receiver)
     feed.check()
 

@@ -280,7 +280,7 @@ class Life:
         assert do is not None or name in (
             "Note",
             "Say",
-            "WatchTimeline",
+            "WatchServer",
             "StopCopies",
         ), name
         if name == "StopCopies":

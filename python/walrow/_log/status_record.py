@@ -101,7 +101,9 @@ class Phase(Result):
 
 @result
 class ReceiverFacts(Result):
-    """How far a receiver is: LSNs, when the server was heard last, and the last error, which may be over."""
+    """How far a receiver is: LSNs, when the server was heard last, the last error, which may be over,
+    and why other `hosts` of its connection string cannot take over the slot.
+    """  # noqa: D205
 
     server: Lsn | None = None
     received: Lsn | None = None
@@ -111,6 +113,7 @@ class ReceiverFacts(Result):
     reconnects: int = 0
     error: str | None = None
     failed: dt.datetime | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @result

@@ -10,11 +10,14 @@ from typing import Any
 
 import psycopg
 from psycopg import pq
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 from psycopg.pq.misc import find_libpq_full_path
 from psycopg.waiting import Wait
 
 from walrow._postgres.failures import Cause, Lost, OfClient, causes_in, decisive
 from walrow._postgres.open_connections import ENDED, OpenConnections
+from walrow._postgres.session import BYTES
 
 
 class Attempts:
@@ -70,6 +73,14 @@ class Attempts:
             self._causes += causes
             if causes:
                 pgconn.finish()
+
+
+class TextLoader(Loader):
+    """Returns a text of a SQL_ASCII session as of other sessions. psycopg itself returns bytes."""
+
+    def load(self, data: Buffer) -> str:
+        """Decodes it."""
+        return bytes(data).decode("utf-8", BYTES)
 
 
 def _poll(pgconn: Any) -> pq.PollingStatus:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
-from psycopg import errors
 
 from walrow._core import Catalog
 from walrow._postgres.published import for_version
-from walrow._postgres.session import SAME_NAMES, no_text, texts, transaction
+from walrow._postgres.session import SAME_NAMES, json_texts, texts, transaction
 from walrow.errors import OptionError
 
 
@@ -29,6 +30,9 @@ def catalog(
     walrow.read("shop.wire", catalog=catalog)
     ```
 
+    A byte of a name, a label or a default that has no equivalent in UTF-8 is written as
+    `'<81>'`, as is a byte that is not UTF-8 in a SQL_ASCII database.
+
     Use any connection to the database, including a replication connection
     (`replication="database"`) that does not stream. Its state does not change: an open
     transaction stays open, and no new transaction is left open.
@@ -43,8 +47,6 @@ def catalog(
     Raises:
         OptionError: A publication does not exist, or the connection is asynchronous, in
             pipeline mode, or not one of psycopg 3.
-        SchemaError: A name, a label of an enum or a default is not in the connection's
-            encoding, which SQL_ASCII allows.
         psycopg.Error: A query failed.
     """
     return catalog_now(conn, publications, waits=True)
@@ -65,17 +67,27 @@ def catalog_now(
     with transaction(conn) as cursor:
         cursor.execute(SAME_NAMES)
         if missing := texts(conn, cursor.execute(_MISSING, parameters)):
-            raise OptionError(f"no publication {', '.join(missing)} in this database")
-        try:
-            (json,) = texts(
-                conn, cursor.execute(for_version(conn, _CATALOG).encode(), parameters)
-            )
-        except errors.CharacterNotInRepertoire:
-            # The server's message has the bytes.
-            raise no_text(encoding="utf-8") from None
-    return Catalog(json)
+            text = f"no publication {', '.join(missing)} in this database"
+            raise OptionError(text)
+        (text,) = json_texts(conn, for_version(conn, _CATALOG), parameters)
+    return Catalog(text)
 
 
+def unreadable(catalog: Catalog) -> tuple[list[str], list[str]]:
+    """The tables whose names, or their columns', have bytes without an equivalent in UTF-8; and others."""
+    found = json.loads(catalog.to_json())
+    tables, others = [], []
+    for each in [*found.get("types", ()), *found.get("tables", ())]:
+        names = [each["schema"], each["name"]]
+        columns = [it["name"] for it in each.get("columns", ())]
+        if "columns" in each and _BYTE.search(" ".join([*names, *columns])):
+            tables.append(".".join(names))
+        elif _BYTE.search(json.dumps(each)):
+            others.append(".".join(names))
+    return tables, others
+
+
+_BYTE = re.compile("'<[0-9a-f]{2}>'")
 _MISSING = """
 SELECT name
 FROM unnest(%(publications)s::text[]) AS name

@@ -70,7 +70,9 @@ def changes(
     that write have ended; after a few seconds, a line on stderr names them.
 
     Take the batches of an endless iterator often: a server ends a connection that does
-    not answer within its `wal_sender_timeout`, 60 s by default.
+    not answer within its `wal_sender_timeout`, 60 s by default, and a server that shuts down
+    waits for it as long. The temporary slot ends with the connection, and the changes after
+    the last batch are lost.
 
     Args:
         conninfo: A connection string or URL, as for psycopg, or a dictionary of
@@ -399,8 +401,12 @@ class _LiveBlocks:
     def __next__(self) -> bytes:
         try:
             return next(self._blocks)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if self._is_temporary and isinstance(error, ReplicationError):
+                make, (reason,) = error.__reduce__()
+                text = f"{reason}; {_LOST}"
+                raise make(text) from error
             raise
 
     def confirm(self, position: Lsn, *, is_everything: bool) -> None:
@@ -546,6 +552,10 @@ def _say(text: object) -> None:
     print(f"walrow: {text}", file=sys.stderr)  # noqa: T201
 
 
+_LOST = (
+    "the temporary slot ended with the connection, so changes that had not arrived are lost:"
+    " a named slot keeps them"
+)
 _has_noted = False
 #: How long rows wait for more of them: a pause of the server, and at most.
 _IDLE_SECONDS = 0.05

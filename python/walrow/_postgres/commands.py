@@ -20,8 +20,8 @@ from walrow._postgres.running import (
     major_version,
     row_of,
     run,
-    text_of,
 )
+from walrow._postgres.session import text_of
 from walrow._postgres.waiting import Observer, Waiting
 from walrow._results import Result, result
 from walrow.errors import OptionError, ReplicationError

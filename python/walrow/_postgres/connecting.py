@@ -11,7 +11,7 @@ from walrow._postgres import open_connections
 from walrow._postgres.failures import Cause, OfPooler, OfServer, Verdict, judge
 from walrow._postgres.hints import POOLER, Command, hint_for
 from walrow._postgres.server_errors import replication_error
-from walrow._postgres.session import is_same, settings
+from walrow._postgres.session import is_same, server_encoding_of, settings
 from walrow.errors import (
     ConnectionLostError,
     Error,
@@ -104,11 +104,14 @@ def connect(
             conn = _checked(parameters, wanted, replication=word)
         except Error:
             raise error from None
-    found = conn.pgconn.parameter_status(b"server_encoding")
-    if server_encoding is None and found == b"SQL_ASCII":
+    if server_encoding is None and server_encoding_of(conn) == "SQL_ASCII":
         conn.close()
         wanted["client_encoding"] = "SQL_ASCII"
         conn = _checked(parameters, wanted, replication=word)
+        from walrow._postgres.attempting import TextLoader
+
+        for name in ("text", "name", "varchar", "bpchar", 0):
+            conn.adapters.register_loader(name, TextLoader)
     if word != replication:
         # Such a connection accepts no bound parameters.
         conn.cursor_factory = psycopg_or_refuse().ClientCursor
@@ -152,6 +155,19 @@ def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connecti
     # A prepared statement would keep its plan from before a table was altered.
     conn.prepare_threshold = None
     return conn
+
+
+def again(conn: psycopg.Connection[Any]) -> dict[str, Any]:
+    """The parameters of another connection to the server of a connection, which may be one of several hosts."""
+    info = conn.info
+    return {
+        **info.get_parameters(),
+        "host": info.host,
+        "hostaddr": info.hostaddr or None,
+        "port": info.port,
+        "password": info.password or None,
+        "target_session_attrs": "any",
+    }
 
 
 def _checked(

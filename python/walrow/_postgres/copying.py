@@ -153,6 +153,9 @@ def copy(
     except psycopg.Error as error:
         raise ConnectionLostError(f"{failed}: the connection broke") from error
     if (refusal := _finish(pgconn, failed, wait, result)) is not None:
+        if refusal.sqlstate == "22P05":
+            encoding = pgconn.parameter_status(b"server_encoding") or b""
+            failed += f" in {encoding.decode()}"
         raise copy_error(refusal, failed) from None
 
 

@@ -65,6 +65,10 @@ _PREFLIGHT = "walrow preflight finds the cause and says what to do"
 _LISTED = "walrow slot list shows the slots that exist"
 _EXISTING_SLOT = {"42501": _REPLICATION, "42704": _LISTED, "55006": _USED}
 _LOG = "the server's log says more"
+_NOT_UTF8 = (
+    "a value has bytes without an equivalent in UTF-8: correct it on the server, so that the table can be"
+    f" copied; a stream never passes the change that wrote it; {_LOG}"
+)
 _TIMEOUT = "ALTER ROLE ... RESET {0}, or ALTER DATABASE ... RESET {0}: the setting {0} ended it"
 #: Errors that mean the same for each command.
 _ALWAYS = {
@@ -80,6 +84,8 @@ _ALWAYS = {
 }
 _HINTS = {
     Command.CONNECT: {
+        "0A000": "a database in MULE_INTERNAL cannot be received, as the server cannot convert it to"
+        " UTF-8: copy it into a database in UTF8",
         "28000": "check the role's name, its attribute LOGIN, and pg_hba.conf of the server",
         "28P01": "check the password, which may also come from PGPASSWORD, a service or .pgpass",
         "3D000": "check dbname: without it, libpq takes the role's name",
@@ -124,7 +130,7 @@ _HINTS = {
         f" try streaming=False, or --no-streaming; {_LOG}",
         "42501": f"{_PLUGIN}; {_LOG}",
         "58P01": f"WAL that the slot needs was removed: walrow slot list shows it; {_LOG}",
-        "22P05": f"a character has no equivalent in client_encoding; {_LOG}",
+        "22P05": _NOT_UTF8,
         "42883": "a type has no send function: receive without binary values; or a row filter calls a"
         f" function that was dropped; {_LOG}",
     },
@@ -157,6 +163,7 @@ _HINTS = {
         "42710": "drop it first, or use another name",
     },
     Command.COPY: {
+        "22P05": _NOT_UTF8,
         "42501": "the role needs SELECT on the tables; if they have policies, it must own them or"
         " have BYPASSRLS",
     },

@@ -13,6 +13,8 @@ with ReplicationStream.connect("dbname=shop") as stream:
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -34,7 +36,9 @@ from walrow._postgres.connecting import (
 from walrow._postgres.copy_both import ASYNC, CopyBoth, lost
 from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._postgres.hints import Command
+from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error, stream_error
+from walrow._postgres.session import BYTES, codec_of, server_encoding_of
 from walrow._postgres.stream_options import stream_options
 from walrow.errors import OptionError
 
@@ -121,7 +125,7 @@ class ReplicationStream(CopyBoth):
     @property
     def server_encoding(self) -> str:
         """The database's encoding, for `walrow.postgres.settings`."""
-        return (self._pgconn.parameter_status(b"server_encoding") or b"").decode()
+        return server_encoding_of(self.connection)
 
     @property
     def received(self) -> Lsn:
@@ -275,11 +279,33 @@ class ReplicationStream(CopyBoth):
             # An error of libpq, not of the server.
             self._end(lost("it ended inside a message"))
         else:
-            version = self._pgconn.server_version
-            failure = stream_error(
-                sqlstate.decode(), self._slot, self._publications, version
-            )
+            version, code = self._pgconn.server_version, sqlstate.decode()
+            place = self._place_of(result) if code == _UNTRANSLATABLE else ""
+            failure = stream_error(code, self._slot, self._publications, version, place)
             self._end(failure)
+
+    def _place_of(self, error: Any) -> str:
+        """Where a change is that the server cannot convert: in this table, of a database in this encoding.
+
+        The error has only its LSN. The slot is free again, and SQL shows the change without a conversion.
+        """
+        encoding, pgconn, tables = self.server_encoding, self._pgconn, ""
+        with contextlib.suppress(self._error, UnicodeEncodeError):
+            while pgconn.get_result() is not None:
+                pass
+            lsn = _LSN.search(error.error_field(pq.DiagnosticField.CONTEXT) or b"")
+            names = (it.replace('"', '""') for it in self._publications)
+            query = _TABLES_AT.format(
+                slot=literal(self._slot),
+                publications=literal(", ".join(f'"{it}"' for it in names)),
+                lsn=literal("" if lsn is None else lsn[0].decode()),
+            )
+            pgconn.exec_(_UNCONVERTED)
+            found = pgconn.exec_(query.encode(codec_of(encoding)))
+            if found.ntuples:
+                cell = found.get_value(0, 0) or b""
+                tables = f" of {cell.decode(codec_of(encoding), BYTES)}"
+        return f" at a change{tables} that is not UTF-8 in a database in {encoding}"
 
 
 class _Headers(dict[int, bytes]):
@@ -292,5 +318,19 @@ class _Headers(dict[int, bytes]):
         return header
 
 
+_UNTRANSLATABLE = "22P05"
+_LSN = re.compile(rb"[0-9A-F]+/[0-9A-F]+")
+_UNCONVERTED = b"SET client_encoding = 'SQL_ASCII'; SET statement_timeout = '5s'"
+_TABLES_AT = """
+SELECT pg_catalog.string_agg(DISTINCT pg_catalog.concat(n.nspname, '.', c.relname), ', ')
+FROM pg_catalog.pg_logical_slot_peek_binary_changes(
+    {slot}, NULL, NULL, 'proto_version', '1', 'publication_names', {publications}
+) change
+JOIN pg_catalog.pg_class c ON c.oid::bigint
+    = ('x' || pg_catalog.encode(pg_catalog.substr(change.data, 2, 4), 'hex'))::bit(32)::bigint
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE change.lsn = {lsn} AND pg_catalog.substr(change.data, 1, 1) IN ('I', 'U', 'D')
+HAVING pg_catalog.count(*) > 0
+"""
 _HEADERS = _Headers()
 _CACHED_SIZES = 1 << 13

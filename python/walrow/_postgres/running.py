@@ -13,7 +13,7 @@ from psycopg.pq.abc import PGresult
 
 from walrow._postgres.hints import Command
 from walrow._postgres.server_errors import replication_error
-from walrow._postgres.session import check_usable
+from walrow._postgres.session import check_usable, encoding_of
 from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import OptionError, ReplicationError
 
@@ -179,17 +179,6 @@ def literal(text: str) -> str:
     """
     quoted = "'" + text.replace("'", "''") + "'"
     return f"E{quoted}".replace("\\", "\\\\") if "\\" in text else quoted
-
-
-def encoding_of(conn: psycopg.Connection[Any]) -> str:
-    """The codec of a connection's commands and names."""
-    # psycopg has no codec for SQL_ASCII.
-    return "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
-
-
-def text_of(conn: psycopg.Connection[Any], name: bytes) -> str:
-    """A name in a result. A SQL_ASCII database may have any bytes in it."""
-    return name.decode(encoding_of(conn), "backslashreplace")
 
 
 _CANCEL_SECONDS = 5.0

@@ -77,8 +77,9 @@ def stream_error(
     slot: str,
     publications: tuple[str, ...],
     version: int = 0,
+    place: str = "",
 ) -> ReplicationError:
-    """The error of a stream that the server ended.
+    """The error of a stream that the server ended, maybe at the change of a `place`.
 
     The server's text may contain data, so it is left to the server's log.
     """
@@ -86,9 +87,7 @@ def stream_error(
     for bug, text in known_bugs(version):
         if bug.sqlstate is not None and bug.sqlstate == sqlstate:
             hint = f"{hint}; or {text}"
-    reason = (
-        f'the server ended the stream of slot "{slot}", SQLSTATE {sqlstate}; {hint}'
-    )
+    reason = f'the server ended the stream of slot "{slot}"{place}, SQLSTATE {sqlstate}; {hint}'
     names = ", ".join(publications) if sqlstate == UNDEFINED_OBJECT else None
     return ReplicationError(
         reason, sqlstate=sqlstate, slot=slot, publication=names, hint=hint

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import OptionError, SchemaError, SettingError
+from walrow.errors import OptionError, SettingError
 
 if TYPE_CHECKING:
     import psycopg
@@ -157,11 +158,29 @@ def records(
     schemas contain, and its result ignores the user's adapters and quotes only names that
     need it.
     """
-    with transaction(conn) as cursor:
-        cursor.execute(SAME_NAMES)
-        # With parameters, even an empty list, psycopg reads %% as %.
-        found = texts(conn, cursor.execute(query.encode(), parameters or {}))
-    return [json.loads(text) for text in found]
+    return [json.loads(text) for text in json_texts(conn, query, parameters)]
+
+
+def json_texts(
+    conn: psycopg.Connection[Any],
+    query: str,
+    parameters: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Like `records`, but returns JSON. A byte that has no equivalent in UTF-8 becomes `'<81>'`."""
+    from psycopg import errors
+
+    def cells(sql: str) -> list[bytes]:
+        with transaction(conn) as cursor:
+            cursor.execute(SAME_NAMES)
+            # With parameters, even an empty list, psycopg reads %% as %.
+            return _cells(cursor.execute(sql.encode(), parameters or {}))
+
+    try:
+        return [it.decode(encoding_of(conn), BYTES) for it in cells(query)]
+    except (errors.UntranslatableCharacter, errors.CharacterNotInRepertoire):
+        # The server converts a cell as a whole or not at all, and does not name the object.
+        codec, found = codec_of(server_encoding_of(conn)), cells(_RAW.format(query))
+    return [bytes.fromhex(it.decode()).decode(codec, BYTES) for it in found]
 
 
 def quote(conn: psycopg.Connection[Any], names: Sequence[str]) -> list[str]:
@@ -208,26 +227,46 @@ def texts(
     conn: psycopg.Connection[Any], cursor: psycopg.ClientCursor[Any]
 ) -> list[str]:
     """The first column as the server sent it, ignoring the user's adapters."""
+    return [text_of(conn, cell) for cell in _cells(cursor)]
+
+
+def _cells(cursor: psycopg.ClientCursor[Any]) -> list[bytes]:
     result = cursor.pgresult
     if result is None:
         return []
-    # psycopg has no codec for SQL_ASCII.
-    encoding = "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
     cells = [result.get_value(row, 0) for row in range(result.ntuples)]
-    try:
-        return [cell.decode(encoding) for cell in cells if cell is not None]
-    except UnicodeDecodeError as error:
-        raise no_text(encoding=encoding) from error
+    return [cell for cell in cells if cell is not None]
 
 
-def no_text(*, encoding: str) -> SchemaError:
-    """The error for what a SQL_ASCII database has in another encoding."""
-    text = (
-        "a name of a type, table or column, a label of an enum or a default is not in"
-        f" {encoding}, which the database's encoding SQL_ASCII allows: rename it, or set"
-        f" the default, with client_encoding=SQL_ASCII and the text in {encoding}"
-    )
-    return SchemaError(text)
+def text_of(conn: psycopg.Connection[Any], cell: bytes) -> str:
+    """A text that the server sent. A SQL_ASCII database may have any bytes in it."""
+    return cell.decode(encoding_of(conn), BYTES)
+
+
+def encoding_of(conn: psycopg.Connection[Any]) -> str:
+    """The codec of a connection's commands and names."""
+    # psycopg has no codec for SQL_ASCII.
+    return "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
+
+
+def server_encoding_of(conn: psycopg.Connection[Any]) -> str:
+    """The encoding of a connection's database."""
+    return (conn.pgconn.parameter_status(b"server_encoding") or b"").decode()
+
+
+def codec_of(encoding: str) -> str:
+    """Python's codec of a database's encoding. There is none for SQL_ASCII and EUC_TW."""
+    name = encoding.replace("WIN", "cp").replace("KOI8", "koi8-")
+    with contextlib.suppress(LookupError):
+        return codecs.lookup(name).name
+    return "utf-8"
+
+
+def _printed(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(f"'<{byte:02x}>'" for byte in wrong), error.end
 
 
 #: In a transaction, queries then find only the server's own functions and tables, and quote
@@ -235,6 +274,16 @@ def no_text(*, encoding: str) -> SchemaError:
 SAME_NAMES = """
 SELECT pg_catalog.set_config('search_path', 'pg_catalog', true),
     pg_catalog.set_config('quote_all_identifiers', 'off', true)
+"""
+#: Decodes a byte without an equivalent in UTF-8 as `'<81>'`. The quotes make strings and identifiers of SQL
+#: invalid: a row filter with another text would choose other rows.
+BYTES = "walrow.bytes"
+codecs.register_error(BYTES, _printed)
+#: Nothing is converted.
+_RAW = """
+SELECT encode(convert_to(it::text, getdatabaseencoding()), 'hex') FROM (
+{}
+) raw (it)
 """
 # SHOW appends the order of date parts to a style, and shows an empty path as quotes.
 _SAME = {"DateStyle": ("ISO, MDY", "ISO, DMY", "ISO, YMD"), "search_path": ('""',)}

@@ -9,7 +9,8 @@ import psycopg
 
 from walrow._core import parse_setting, show_command
 from walrow._postgres.hints import Command
-from walrow._postgres.running import row_of, run, text_of
+from walrow._postgres.running import row_of, run
+from walrow._postgres.session import text_of
 from walrow.errors import BackupError
 
 

@@ -29,6 +29,7 @@ class Slot(Result):
         temporary: Whether it ends with the connection that created it.
         two_phase: Whether prepared transactions are sent at PREPARE.
         failover: Whether it is copied to standbys. From server 17.
+        synced: Whether a standby has copied it from its primary. From server 17.
         restart_lsn: The oldest WAL that it keeps. None if it keeps none.
         confirmed_flush: The position that its client has confirmed.
         kept_bytes: The size of the WAL that it keeps, if the server's SQL functions return the LSNs
@@ -52,6 +53,7 @@ class Slot(Result):
     temporary: bool
     two_phase: bool | None
     failover: bool | None
+    synced: bool | None
     restart_lsn: Lsn | None
     confirmed_flush: Lsn | None
     kept_bytes: int | None

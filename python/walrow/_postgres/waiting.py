@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from walrow._postgres.connecting import connect
+from walrow._postgres.connecting import again, connect
 from walrow._postgres.session import records
 from walrow._results import Result, result
 from walrow.errors import Error
@@ -94,18 +94,8 @@ class Observer:
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         """Remembers where the connection goes. Connects at the first question."""
-        info = conn.info
-        given = info.get_parameters()
-        self._parameters: dict[str, Any] = {
-            **given,
-            # If there are several hosts, this is the connected host.
-            "host": info.host,
-            "hostaddr": info.hostaddr or None,
-            "port": info.port,
-            "password": info.password or None,
-            "connect_timeout": _TIMEOUT,
-        }
-        self._pid = info.backend_pid
+        self._parameters = {**again(conn), "connect_timeout": _TIMEOUT}
+        self._pid = conn.info.backend_pid
         self._conn: psycopg.Connection[Any] | None = None
 
     def look(self, seconds: float) -> Waiting:

@@ -385,7 +385,10 @@ _PUBLICATION = "SELECT FROM pg_catalog.pg_publication WHERE pubname = {}"
 _END_OF_WAL = "SELECT pg_catalog.pg_current_wal_insert_lsn() - '0/0'"
 _SLOT = """
 SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,
-    pg_catalog.to_jsonb(s) ->> 'invalidation_reason'
+    -- Version 16 does not say why a standby lost it.
+    coalesce(pg_catalog.to_jsonb(s) ->> 'invalidation_reason', CASE
+        WHEN pg_catalog.pg_is_in_recovery() AND pg_catalog.to_jsonb(s) ->> 'conflicting' = 'true'
+        THEN 'conflicting' END)
 FROM pg_catalog.pg_replication_slots s
 WHERE slot_name = {}
 """

@@ -169,6 +169,11 @@ class Core:
         return self.is_receiving and not self.reads
 
     @property
+    def stuck_since(self) -> float:
+        """Since when the log takes nothing of the stream. Infinite if it does, or without a stream."""
+        return self.disk.stuck_since if self.disk and self.is_receiving else math.inf
+
+    @property
     def confirmable(self) -> Lsn:
         """Up to where the server may forget the changes that it has sent."""
         return Lsn(0) if self.disk is None else self.disk.confirmable

@@ -164,6 +164,17 @@ class Disk:
                 return None
 
     @property
+    def stuck_since(self) -> float:
+        """Since when an order has not ended, or is refused. Infinite if there is none."""
+        match self.state:
+            case Working(_, Trouble(since=since)) | Stuck(Trouble(since=since)):
+                return since
+            case Working(_, None, since):
+                return since
+            case _:
+                return math.inf
+
+    @property
     def has_given_up(self) -> bool:
         """Whether the file system has refused something for too long."""
         return self._refused_for >= self._give_up_after
@@ -289,14 +300,14 @@ class Disk:
             case Idle():
                 order = self._next(now)
                 if order is not None:
-                    self.state = Working(order)
+                    self.state = Working(order, None, now)
                     actions.append(order)
             case Stuck(trouble, retry):
                 order, due = self._again(trouble), min(retry, self._latest)
                 if now < due:
                     self._later(due)
                 elif not (isinstance(order, Publish) and self._awaits_catalog(now)):
-                    self.state = Working(order, trouble)
+                    self.state = Working(order, trouble, now)
                     actions.append(order)
             case Working() | Closed():
                 pass

@@ -83,10 +83,11 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """The thread has an order. The trouble is from an earlier order, or an earlier attempt."""
+    """The thread has an order since then. The trouble is from an earlier order, or an earlier attempt."""
 
     order: Order
-    trouble: Trouble | None = None
+    trouble: Trouble | None
+    since: float
 
 
 @dataclass(frozen=True, slots=True)

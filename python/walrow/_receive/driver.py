@@ -30,6 +30,8 @@ from walrow._postgres.commands import CreatedSlot, drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.copying import was_busy
 from walrow._postgres.open_connections import OpenConnections
+from walrow._postgres.preflight.hosts import look_at_hosts
+from walrow._postgres.shutdown import STOPPING, ShutdownWatch
 from walrow._postgres.stream_options import is_streamed
 from walrow._receive import events, load
 from walrow._receive.askers import Asker, read_catalog
@@ -55,7 +57,7 @@ from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
 from walrow._results import counted
 from walrow._waiting import StopEvent, Waiter
-from walrow._workers import Worker
+from walrow._workers import Repeated, Worker, in_background
 from walrow.errors import ConnectionLostError, Error, LogError
 
 
@@ -126,11 +128,15 @@ class Driver:
             keeper = Keeper(self._log, options.retain, segment_size)
         self._upkeep = Upkeep(keeper, Worker("walrow-upkeep"))
         watch = Watch(self._asker, self._slot)
+        look = partial(look_at_hosts, given, self._slot)
+        begin = lambda: in_background("walrow-hosts", look)  # noqa: E731
+        self._hosts = Repeated(begin, _HOSTS_SECONDS)
         self._publisher = Publisher(self._log, watch)
         self._reports = Reports(
             options.progress, watch, self._publisher, _REPORT_SECONDS
         )
         self._goal = Goal(given, self._server.publications, self._asker)
+        self._shutdown_watch: ShutdownWatch | None = None
         self._timeline_watch = TimelineWatch(given, self._slot, self._waiter.wake)
         self._completeness = Completeness(
             given,
@@ -244,8 +250,14 @@ class Driver:
         """Asks questions and reports, if that is due."""
         core = self._core
         self._upkeep.tend()
+        watch = self._shutdown_watch if core.is_receiving else None
+        if watch is not None and watch.is_stopping(core.stuck_since):
+            error = ConnectionLostError(STOPPING)
+            self._on(events.Failed(core.link.number, error))
         if core.is_receiving:
             self._tell_timeline(self._timeline_watch.look())
+            if (found := self._hosts.look()) is not None:
+                self._publisher.hosts = tuple(it.text for it in found)
             if core.disk is not None and core.disk.is_compared:
                 times = core.disk.definitions.times
                 self._completeness.look(core.disk.ends, times)
@@ -366,8 +378,9 @@ class Driver:
                 self._step(number, connector.check, action, self._goal, begins)
             case events.StartStream(number, start, options):
                 self._step(number, connector.start, number, start, options)
-            case events.WatchTimeline():
+            case events.WatchServer():
                 self._timeline_watch.begin(connector.stream.connection)
+                self._shutdown_watch = ShutdownWatch(connector.stream.connection)
             case events.Confirm(position, reply):
                 with contextlib.suppress(Error):
                     connector.stream.confirm(position, reply=reply)
@@ -581,6 +594,7 @@ _CLOSE_SECONDS = 1.0
 _TIMELINE_SECONDS = 0.3
 _REPORT_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
+_HOSTS_SECONDS = 30.0
 _ANSWER_SECONDS = 0.4
 #: The stream waits so long for the slot of a load.
 _PAUSE_SECONDS = 5.0

@@ -288,8 +288,8 @@ class StartStream:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchTimeline:
-    """Notices a promotion of this connection's server."""
+class WatchServer:
+    """Notices a promotion of this connection's server, and its shutdown."""
 
     number: int
 
@@ -392,7 +392,7 @@ class RequestAll:
 Wish = BeginSession | Promote | AbandonLog | BeginFirst | RequestAll
 
 #: The driver does these over the connection.
-Use = Inspect | Make | Check | StartStream | WatchTimeline | Confirm
+Use = Inspect | Make | Check | StartStream | WatchServer | Confirm
 #: All that the driver does.
 Action = (
     Use

@@ -50,7 +50,7 @@ from walrow._receive.events import (
     StopRecorded,
     TimelineSeen,
     TriggerSeen,
-    WatchTimeline,
+    WatchServer,
 )
 from walrow._receive.link_states import (
     Away,
@@ -233,7 +233,7 @@ class Link:
             case Started(number):
                 self._streamed = now
                 self.state = Streams(number, self._purpose)
-                return [WatchTimeline(number)]
+                return [WatchServer(number)]
             case Heard(note):
                 if isinstance(self.state, Preparing):
                     self.state = replace(self.state, answered=now)

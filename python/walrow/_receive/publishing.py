@@ -46,6 +46,8 @@ class Publisher:
     def __init__(self, log: Path, watch: Watch) -> None:
         """Publishes nothing yet."""
         self.file, self._watch = StatusFile(log, Part.RECEIVE), watch
+        #: Why hosts cannot take over the slot.
+        self.hosts: tuple[str, ...] = ()
         self._due, self._turns = 0.0, 0
         self._phase = Phase(PhaseName.CONNECTING)
         self._facts = ReceiverFacts()
@@ -97,6 +99,7 @@ class Publisher:
             reconnects=max(0, self._streams - 1),
             error=before.error if failure is None else failure.text,
             failed=before.failed if failure is None else failure.time,
+            hosts=self.hosts,
         )
         self.file.post(phase, self._turns, self._facts)
 

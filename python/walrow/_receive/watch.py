@@ -15,7 +15,7 @@ from psycopg import sql
 from walrow._postgres.commands import identify_system
 from walrow._postgres.connecting import connect
 from walrow._receive.askers import Asker
-from walrow._workers import answered
+from walrow._workers import Repeated, answered
 from walrow.errors import Error
 
 
@@ -23,23 +23,14 @@ class Watch:
     """Asks the server for its end of WAL and for what the slot keeps, now and then."""
 
     def __init__(self, asker: Asker, slot: str) -> None:
-        self._asker = asker
         self._slot = slot
         self._found: tuple[int | None, int | None] = (None, None)
-        self._due = 0.0
-        self._answer: Future[tuple[int, int | None] | None] | None = None
+        self._question = Repeated(partial(asker.ask, self._ask), _WATCH_SECONDS)
 
     def look(self) -> tuple[int | None, int | None]:
         """The last answers. Asks again in the background if they are old."""
-        now = time.monotonic()
-        answer = self._answer
-        if answer is not None and answer.done():
-            self._answer = None
-            with contextlib.suppress(Error):
-                self._found = answer.result() or self._found
-        if now >= self._due and self._answer is None:
-            self._due = now + _WATCH_SECONDS
-            self._answer = self._asker.ask(self._ask)
+        with contextlib.suppress(Error):
+            self._found = self._question.look() or self._found
         return self._found
 
     def _ask(self, conn: psycopg.Connection[Any]) -> tuple[int, int | None] | None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import click
 
 from walrow import postgres
+from walrow._postgres.connecting import parameters_of
+from walrow._postgres.preflight.hosts import look_at_hosts
 from walrow._results import counted
 from walrow.cli.arguments import TEXT, as_json, repeatable
 from walrow.cli.connection import connected, dsn
@@ -56,7 +58,8 @@ def preflight(
     """Checks whether a server's changes can be received. Changes nothing.
 
     It prints the problems, with the SQL that fixes them: errors, then warnings and
-    notes. Connect as the role that will receive.
+    notes. Connect as the role that will receive. Each of several hosts in the
+    connection string is asked whether it can take over.
 
     With --json, each line contains code, severity, text and sql, which may be null.
 
@@ -71,6 +74,8 @@ def preflight(
             two_phase=two_phase,
             binary=binary,
         )
+    hosts = look_at_hosts(parameters_of(dsn), slot)
+    found = postgres.Preflight(dict.fromkeys([*found, *hosts]))
     if as_json:
         for each in found:
             print_json(each.to_dict())

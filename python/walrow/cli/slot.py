@@ -33,7 +33,7 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
     """Lists the slots of a server, in all databases, with the WAL that they keep.
 
     With --json, each line contains name, kind, plugin, database, active_pid,
-    active_application, temporary, two_phase, failover, restart_lsn, confirmed_flush,
+    active_application, temporary, two_phase, failover, synced, restart_lsn, confirmed_flush,
     kept_bytes, wal_status, safe_wal_size, inactive_since, invalidation_reason and
     conflict. A field that the server's version does not have is null. So is kept_bytes if
     the server's SQL functions return other LSNs than its stream has.
@@ -157,7 +157,7 @@ _NUMBERS = {4, 5}
 
 def _row(slot: postgres.Slot, *, is_other: bool) -> list[str]:
     reason = f" ({slot.invalidation_reason})" if slot.invalidation_reason else ""
-    options = ("temporary", "two_phase", "failover")
+    options = ("temporary", "two_phase", "failover", "synced")
     return [
         slot.name,
         slot.plugin or slot.kind,

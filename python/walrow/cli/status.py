@@ -70,6 +70,9 @@ def _show(found: Status) -> None:
         ),
     ):
         click.echo(f"{name + ':':<10}{printable(text)}")
+    record = found.receiver.record
+    for text in record.receiver.hosts if record and record.receiver else ():
+        click.echo(f"{'host:':<10}{printable(text)}")
     _section(
         ["reader", "position", "last used", "bytes to read"],
         [(it.name, it.position, it.used, f"{it.bytes:,}") for it in found.readers],

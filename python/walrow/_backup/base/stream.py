@@ -29,8 +29,9 @@ from walrow._options import takes
 from walrow._postgres.commands import create_physical_slot, identify_system
 from walrow._postgres.connecting import connect, parameters_of
 from walrow._postgres.hints import Command
-from walrow._postgres.running import encoding_of, major_version, row_of
+from walrow._postgres.running import major_version, row_of
 from walrow._postgres.server_errors import replication_error
+from walrow._postgres.session import encoding_of
 from walrow._postgres.show import wal_segment_size
 from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import (

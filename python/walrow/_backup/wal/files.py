@@ -7,6 +7,7 @@ waits at most for room in the queue.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import stat
 import time
@@ -149,6 +150,8 @@ class WalLanding:
         # Each is counted by one thread.
         self._put_bytes = self._landed_bytes = 0
         self._synced_at = time.monotonic()
+        #: Since when the current step takes. Infinite without one.
+        self.stuck_since = math.inf
         self._is_dropped = False
         # A disk that stalls may hold the thread longer than the receiver.
         self._lock = directory.hold()
@@ -185,12 +188,14 @@ class WalLanding:
     def _do(self, step: Callable[[], None]) -> None:
         if self.failure is not None:
             return
+        self.stuck_since = time.monotonic()
         try:
             with named(self._directory.path / self._segment.name(self._size)):
                 step()
         except BaseException as error:
             self.failure = error
             self._wake()
+        self.stuck_since = math.inf
 
     def _land(self, data: bytes) -> None:
         self._landed_bytes += len(data)

@@ -25,6 +25,7 @@ from walrow._postgres.failures import (
 )
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.physical import PhysicalStream, TimelineEnd
+from walrow._postgres.shutdown import STOPPING, ShutdownWatch
 from walrow._waiting import Waiter
 from walrow._workers import answered, in_background
 from walrow.errors import (
@@ -213,11 +214,17 @@ class WalReceiver:
     ) -> TimelineEnd | None:
         """Passes WAL on from the stream to its landing, and reports the durable WAL."""
         self._note = None
+        watch = ShutdownWatch(stream.connection)
         while landing.failure is None and not self._stop.is_set():
             if self._target is not None and self._target <= Position(
                 self._timeline, landing.flushed
             ):
                 return None
+            if watch.is_stopping(landing.stuck_since):
+                # Before the wait for the disk.
+                stream.close(_CLOSE_SECONDS)
+                self._note = STOPPING
+                raise ConnectionLostError(STOPPING)
             self._report("streaming")
             is_full = landing.is_full
             _confirm(stream, landing, always=is_full)

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from walrow._postgres.catalog import catalog_now
 from walrow._postgres.ddl_trigger import trigger_state
 from walrow._postgres.preflight.finding import Finding, Preflight
 from walrow._postgres.preflight.publications import (
@@ -17,6 +18,7 @@ from walrow._postgres.preflight.publications import (
 from walrow._postgres.preflight.published import tables_to_check, types_without_send
 from walrow._postgres.preflight.server import (
     check_bugs,
+    check_encoding,
     check_server,
     check_slots_used_up,
     check_trigger,
@@ -28,7 +30,7 @@ from walrow._postgres.preflight.slot import check_slot, check_standby_slots
 from walrow._postgres.preflight.tables import check_binary, check_tables
 from walrow._postgres.publications import resolve
 from walrow._postgres.running import major_version
-from walrow._postgres.session import quote
+from walrow._postgres.session import quote, server_encoding_of
 from walrow._postgres.slots import slots
 
 __all__ = ["Finding", "Preflight"]
@@ -100,6 +102,8 @@ def _findings(
         yield from check_two_phase(server, major)
 
     there = [name for name in publications if name in server["publications"]]
+    if (encoding := server_encoding_of(conn)) != "UTF8":
+        yield from check_encoding(encoding, catalog_now(conn, there))
     published = tables_to_check(conn, there)
     without_send = types_without_send(conn, there) if binary else []
     wanted = [] if tables is None else resolve(conn, tables)
@@ -124,5 +128,4 @@ def _findings(
         yield from check_slot(slot, mine, server["database"], two_phase=two_phase)
         # A standby waits for no others.
         if not server["standby"]:
-            standbys = server["synchronized_standby_slots"] or ""
-            yield from check_standby_slots(mine, standbys, known)
+            yield from check_standby_slots(mine, server, known)

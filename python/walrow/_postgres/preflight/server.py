@@ -8,9 +8,12 @@ from typing import Any
 
 import psycopg
 
+from walrow._core import Catalog
+from walrow._postgres.catalog import unreadable
 from walrow._postgres.ddl_trigger import Absent, Broken, Trigger, ddl_trigger
 from walrow._postgres.known_bugs import known_bugs
 from walrow._postgres.preflight.finding import Finding, listed
+from walrow._postgres.preflight.hosts import check_standby
 from walrow._postgres.preflight.publications import Publication
 from walrow._postgres.preflight.published import CheckedTable
 from walrow._postgres.running import literal
@@ -82,14 +85,8 @@ def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
                 f" connect to the primary, or use {_STANDBY_SINCE} or later"
             )
             yield Finding("standby", "error", text)
-        elif not server["hot_standby_feedback"]:
-            yield Finding(
-                "standby-feedback",
-                "warning",
-                "the server is a standby without hot_standby_feedback: the primary may"
-                " remove rows of its catalog that the slot needs, and the slot is lost",
-                "ALTER SYSTEM SET hot_standby_feedback = on;\nSELECT pg_catalog.pg_reload_conf();",
-            )
+        elif found := list(check_standby(server, "the standby")):
+            yield from found
         else:
             text = (
                 "the server is a standby: publications are created on the primary, and"
@@ -151,6 +148,23 @@ def _check_plugins(setting: str | None) -> Iterator[Finding]:
             f"ALTER SYSTEM SET output_plugin_libraries = {named};\n"
             "SELECT pg_catalog.pg_reload_conf();",
         )
+
+
+def check_encoding(encoding: str, catalog: Catalog) -> Iterator[Finding]:
+    """Checks what the server cannot convert to UTF-8 of a database in another encoding."""
+    if encoding == "MULE_INTERNAL":
+        text = (
+            "the server cannot convert the database's encoding, MULE_INTERNAL, to UTF-8"
+        )
+        yield Finding("encoding", "error", text)
+    without = f"bytes without an equivalent in UTF-8, in a database in {encoding}"
+    tables, others = unreadable(catalog)
+    if tables:
+        text = f"rename tables, or columns of them, whose names have {without}: {listed(tables)}"
+        yield Finding("name-encoding", "error", text)
+    if others:
+        text = f"names, labels or defaults of types or tables have {without}: {listed(others)}"
+        yield Finding("name-encoding", "warning", text)
 
 
 def check_bugs(version: int, published: Sequence[CheckedTable]) -> Iterator[Finding]:
@@ -227,6 +241,7 @@ SELECT jsonb_build_object(
     'max_prepared_transactions', current_setting('max_prepared_transactions')::int,
     'synchronized_standby_slots', current_setting('synchronized_standby_slots', true),
     'hot_standby_feedback', current_setting('hot_standby_feedback')::bool,
+    'primary_slot_name', current_setting('primary_slot_name'),
     'standby', pg_is_in_recovery(),
     'database', current_database(),
     'role', quote_ident(current_user),

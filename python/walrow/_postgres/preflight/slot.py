@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from walrow._postgres.preflight.finding import Finding, listed
 from walrow._postgres.running import literal
@@ -43,8 +44,8 @@ def check_slot(
         else:
             sql = f"SELECT pg_catalog.pg_terminate_backend({slot.active_pid});"
             yield Finding("slot-active", "error", f"{text}; stop that client", sql)
-    if slot.wal_status == "lost" or slot.invalidation_reason:
-        reason = slot.invalidation_reason or "the server removed its WAL"
+    if slot.wal_status == "lost" or slot.conflict or slot.invalidation_reason:
+        reason = why_lost(slot)
         yield Finding(
             "slot-lost",
             "error",
@@ -73,13 +74,28 @@ def check_slot(
         yield Finding("slot-two-phase", "note", text)
 
 
+def why_lost(slot: Slot) -> str:
+    """Why a slot is lost. Up to version 16, the server does not say."""
+    rows = ", or on a standby, the primary removed rows that it needs or has another wal_level"
+    return (
+        slot.invalidation_reason
+        or f"the server removed its WAL{rows if slot.conflict else ''}"
+    )
+
+
+def names_in(settings: Mapping[str, Any]) -> list[str]:
+    """The names in `synchronized_standby_slots`."""
+    setting = settings["synchronized_standby_slots"] or ""
+    return [each.strip(' "') for each in setting.split(",") if each.strip()]
+
+
 def check_standby_slots(
-    slot: Slot | None, setting: str, slots: Sequence[Slot]
+    slot: Slot | None, settings: Mapping[str, Any], slots: Collection[Slot]
 ) -> Iterator[Finding]:
     """Checks whether `synchronized_standby_slots` holds back what a failover slot sends."""
     if slot is None or not slot.failover:
         return
-    named = [each.strip(' "') for each in setting.split(",") if each.strip()]
+    named = names_in(settings)
     followed = {
         each.name
         for each in slots

@@ -1,0 +1,46 @@
+"""Notices that a stream's server is stopping, while what the server sends cannot be taken.
+
+A server that stops waits until its walsenders' clients have confirmed everything. The stream does not show
+that, but the server lets in no new connection, whoever connects.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from walrow._postgres.connecting import again, connect
+from walrow._workers import Repeated, in_background
+from walrow.errors import Error
+
+
+class ShutdownWatch:
+    """Watches the server of one stream."""
+
+    def __init__(self, conn: psycopg.Connection[Any]) -> None:
+        """Asks nothing yet. `conn` is the stream's connection."""
+        ask = partial(_lets_nobody_in, {**again(conn), "connect_timeout": 2})
+        begin = lambda: in_background("walrow-shutdown", ask)  # noqa: E731
+        self._question = Repeated(begin, _ASK_SECONDS)
+
+    def is_stopping(self, stuck_since: float) -> bool:
+        """Whether the server is stopping. Asks if nothing has been taken for some seconds."""
+        is_stuck = time.monotonic() >= stuck_since + _ASK_SECONDS
+        return is_stuck and bool(self._question.look())
+
+
+def _lets_nobody_in(parameters: dict[str, Any]) -> bool:
+    try:
+        word = parameters.get("replication")
+        connect(parameters, server_encoding="UTF8", replication=word).close()
+    except Error as error:
+        return getattr(error, "sqlstate", None) == _CANNOT_CONNECT_NOW
+    return False
+
+
+STOPPING = "the server is stopping, and waits for data that cannot be stored now: it sends them again later"
+_ASK_SECONDS = 3.0
+_CANNOT_CONNECT_NOW = "57P03"
