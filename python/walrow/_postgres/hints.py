@@ -157,7 +157,7 @@ _HINTS = {
         "42710": "drop it first, or use another name",
     },
     Command.COPY: {
-        "42501": "the role needs SELECT on the tables; if they have policies, it must own them or"
-        " have BYPASSRLS",
+        "42501": "the role needs USAGE on the schemas and SELECT on the tables; if they have policies,"
+        " it must own them or have BYPASSRLS",
     },
 }
