@@ -39,7 +39,7 @@ def lock(
     if not quoted:
         return
     # LOCK TABLE would need a privilege of the whole table, where one of the columns is enough.
-    command = ";".join(f"SELECT FROM ONLY {it} WHERE false" for it in quoted)  # noqa: S608
+    command = ";".join(f"SELECT FROM ONLY {it} WHERE false" for it in quoted)
     failed = "cannot lock the tables of a load"
     try:
         for conn in conns:
