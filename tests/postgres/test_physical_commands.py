@@ -220,9 +220,16 @@ def test_names_that_no_server_has() -> None:
         start("s", 0, {"publication_names": ["a\udc80"]})
     with pytest.raises(OptionError, match=r"no slot has the name '\\ud800'"):
         start("\ud800", 0, {})
-    for slot, publication in (("s" * 64, "p"), ("s", "p" * 64)):
-        with pytest.raises(OptionError, match="at most 63 bytes"):
-            walrow.receive("", log="x", slot=slot, publications=publication)
+    for bad, text in (
+        ("n" * 64, "at most 63"),
+        ("n\ud800", "surrogate"),
+        ("n\0", "NUL"),
+    ):
+        for slot, publication in ((bad, "p"), ("s", bad)):
+            with pytest.raises(OptionError, match=text):
+                walrow.receive("", log="x", slot=slot, publications=publication)
+        with pytest.raises(OptionError, match=text):
+            postgres.changes("", publications=["p", bad])
 
 
 @pytest.mark.parametrize("word", ["true", "database", ""])

@@ -242,6 +242,15 @@ def test_a_table_that_is_dropped_at_each_attempt_is_left_out(
     assert not {"public.other", "public.item"} & needed(feed.log).keys()
 
 
+def test_privileges_of_all_columns_are_enough(feed: Feed) -> None:
+    """The preflight says so, too. LOCK TABLE would need a privilege of the table."""
+    feed.execute(
+        "REVOKE SELECT ON bad FROM reader", "GRANT SELECT (id) ON bad TO reader"
+    )
+    feed.receive_now(create=True, snapshot=True, dsn=f"{feed.dsn} user=reader")
+    assert rows(feed.log, "bad") == 1
+
+
 @pytest.mark.parametrize("is_mended", [False, True])
 def test_a_first_load_without_a_table_that_is_killed(
     feed: Feed, *, is_mended: bool

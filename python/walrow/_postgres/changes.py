@@ -27,6 +27,7 @@ from walrow._lsn import Lsn
 from walrow._postgres.catalog import catalog as read_catalog
 from walrow._postgres.commands import create_slot
 from walrow._postgres.connecting import connect_for_sql, parameters_of
+from walrow._postgres.names import check_publication_names
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.session import settings
 from walrow._postgres.slot_positions import (
@@ -106,13 +107,15 @@ def changes(
     else:
         given = parameters_of(conninfo)
     _check(publications, slot, until, options, peek=peek)
+    names = (publications,) if isinstance(publications, str) else publications
+    check_publication_names(names or ())
     # A stream has no place for a time.
     start_in(None, options.get("start"))
     # Nothing may have changed.
     options.setdefault("missing_table", "ignore")
     return Changes(
         given,
-        publications=(publications,) if isinstance(publications, str) else publications,
+        publications=names,
         slot=slot,
         until=until,
         peek=peek,

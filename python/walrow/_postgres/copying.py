@@ -38,7 +38,8 @@ def lock(
     quoted = dict.fromkeys(part.quoted for table in tables for part in table.parts)
     if not quoted:
         return
-    command = f"LOCK TABLE ONLY {', ONLY '.join(quoted)} IN ACCESS SHARE MODE"
+    # LOCK TABLE would need a privilege of the whole table, where one of the columns is enough.
+    command = ";".join(f"SELECT FROM ONLY {it} WHERE false" for it in quoted)
     failed = "cannot lock the tables of a load"
     try:
         for conn in conns:
@@ -170,7 +171,7 @@ def _finish(
         raise ConnectionLostError(f"{failed}: the connection broke") from error
     if last is None:
         raise ConnectionLostError(f"{failed}: the server sent no result")
-    if last.status == pq.ExecStatus.COMMAND_OK:
+    if last.status in {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}:
         return None
     return errors.error_from_result(last)
 

@@ -164,7 +164,7 @@ _HINTS = {
     },
     Command.COPY: {
         "22P05": _NOT_UTF8,
-        "42501": "the role needs SELECT on the tables; if they have policies, it must own them or"
-        " have BYPASSRLS",
+        "42501": "the role needs USAGE on the schemas and SELECT on the tables; if they have policies,"
+        " it must own them or have BYPASSRLS",
     },
 }

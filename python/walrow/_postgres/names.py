@@ -33,6 +33,9 @@ def _check(kind: Literal["slot", "publication"], name: str) -> None:
     except UnicodeEncodeError:
         text = f"no {kind} has the name {name!r}: a surrogate is not a character"
         raise OptionError(text) from None
+    if "\0" in name:
+        text = f"no {kind} has the name {name!r}: it contains a NUL character"
+        raise OptionError(text)
     if size > _NAME_BYTES:
         raise OptionError(
             f"a {kind}'s name has at most {_NAME_BYTES} bytes, and a server would cut"
