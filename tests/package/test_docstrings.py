@@ -98,7 +98,7 @@ def test_spark_takes_the_options_of_read() -> None:
     from walrow import spark
 
     fixed = {"profile"}
-    rows = {"batch_rows", "batch_bytes", "missing_table", "tables"}
+    rows = {"batch_rows", "batch_bytes", "missing_table", "gaps", "tables"}
     for function, others in (
         (spark.decode, set()),
         (spark.changes, set()),

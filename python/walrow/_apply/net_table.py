@@ -158,7 +158,7 @@ class NetTable(NamedTuple):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        for batch in self.log.read(start=start, end=end, **self.decoding):
+        for batch in self.log.read(start=start, end=end, gaps="cross", **self.decoding):
             records = pa.record_batch(batch)
             *columns, change, commit, _, _ = records.columns
             is_row = pc.and_(

@@ -149,6 +149,7 @@ class AppliedTable(NamedTuple):
             metadata=self.metadata,
             metadata_prefix=PREFIX,
             missing_table="ignore",
+            gaps="cross",
             start=max(start, self.begin),
             end=end,
             **{**self.options, "_keys": self.keys},

@@ -138,7 +138,11 @@ def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
     import pyarrow as pa
 
     reader = log.read(
-        table="walrow.relations", start=start, end=end, missing_table="ignore"
+        table="walrow.relations",
+        start=start,
+        end=end,
+        missing_table="ignore",
+        gaps="cross",
     )
     return {
         column["name"]
@@ -315,7 +319,11 @@ def _truncates(
     import pyarrow as pa
 
     for batch in log.read(
-        table="walrow.truncates", start=start, end=end, missing_table="ignore"
+        table="walrow.truncates",
+        start=start,
+        end=end,
+        missing_table="ignore",
+        gaps="cross",
     ):
         for row in pa.record_batch(batch).to_pylist():
             if table.oid in {it["relation_oid"] for it in row["tables"]}:

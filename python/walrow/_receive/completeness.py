@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import LASTING, Mark, Why, needs_of
+from walrow._log.marks import LASTING, Gap, Mark, Why, needs_of
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, uses, versions_between
@@ -47,6 +47,7 @@ from walrow._receive.looks import Look, with_parts
 from walrow._receive.marks import (
     Questions,
     absent,
+    across,
     after_load,
     after_look,
     after_names,
@@ -163,6 +164,22 @@ class Completeness:
         record = at_beginning(tables, lacking, self._publications, start)
         record = record._replace(names=names, next_xid=next_xid)
         self._store(record._replace(marks={}), record)
+
+    def cross(self, gap: Gap) -> None:
+        """Records that no table is whole, before the log crosses a gap, and requests a load of all."""
+        with self._lock:
+            before = self._record()
+            if gap in (it._replace(has_marks=False) for it in before.gaps):
+                return
+            request(self._log, None)
+            logged: Collection[int] = ()
+            # An empty log may not be there yet.
+            with contextlib.suppress(Error, OSError):
+                logged = self._read_log(Log(self._log))
+            self._store(before, across(before, gap, logged))
+            # A look that has begun may have seen the tables before.
+            self._generation += 1
+            self._due, self._stamps = 0.0, None
 
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
         """Compares before the end. The answer is a position of the stream behind the look."""

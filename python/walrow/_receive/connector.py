@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
+from walrow._log.marks import Gap
 from walrow._lsn import Lsn
 from walrow._postgres.commands import (
     CreatedSlot,
@@ -129,7 +130,9 @@ class Connector:
         connected()
         return Linked(number, identify_system(self._stream.connection))
 
-    def inspect(self, number: int, system: IdentifySystem, last: Last | None) -> Found:
+    def inspect(
+        self, number: int, system: IdentifySystem, last: Last | None, durable: Lsn
+    ) -> Found:
         """Reads what shows whether the server and the slot continue a log."""
         conn = self.stream.connection
         history: Any = ()
@@ -148,8 +151,15 @@ class Connector:
         slot = None
         if found is not None:
             confirmed = None if found[2] is None else Lsn(int(found[2]))
-            slot = SlotFound(found[0], found[1], confirmed, found[3], found[4])
-        status = None if slot is None else _status(conn, system, slot, last)
+            slot = SlotFound(
+                found[0], found[1], confirmed, found[3], found[4], has_sent=found[5]
+            )
+        status = _status(conn, system, slot, last)
+        table_bytes = 0
+        if slot is None or slot.wal_status == "lost" or (confirmed or 0) > durable:
+            names = sql.SQL(", ").join(self._server.publications)
+            size = conn.execute(sql.SQL(_TABLE_BYTES).format(names)).fetchone()
+            table_bytes = 0 if size is None else int(size[0])
         is_standby = row is None or bool(row[0])
         has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
         self._has_other_positions = has_other_positions(conn)
@@ -162,6 +172,7 @@ class Connector:
             status,
             self._has_other_positions,
             has_trigger is not None,
+            table_bytes,
         )
 
     def make(
@@ -200,9 +211,11 @@ class Connector:
         began(created)
         return Made(number, SlotStart(created.consistent_point))
 
-    def check(self, wanted: Check, goal: Goal) -> Checked:
-        """Checks what would fail later, and finds the goal."""
+    def check(self, wanted: Check, goal: Goal, cross: Callable[[Gap], None]) -> Checked:
+        """Checks what would fail later, and finds the goal. Calls `cross` before with a gap."""
         conn, parts = self.stream.connection, wanted.parts
+        if wanted.gap is not None:
+            cross(wanted.gap)
         notes, start, findings, position = [], None, None, None
         if Part.FAILOVER in parts and self._copy_to_standbys():
             notes.append(f'slot "{self._slot}" is copied to standbys now')
@@ -288,11 +301,13 @@ def slot_now(conn: psycopg.Connection[Any], slot: str) -> Lsn | None:
 def _status(
     conn: psycopg.Connection[Any],
     system: IdentifySystem,
-    slot: SlotFound,
+    slot: SlotFound | None,
     last: Last | None,
 ) -> XidStatus | None:
     """The status of a transaction that a slot does not send again. A standby may be behind."""
-    if last is None or last.xid is None or (slot.confirmed or 0) <= last.lsn:
+    if last is None or last.xid is None:
+        return None
+    if slot is not None and (slot.confirmed or 0) <= last.lsn:
         return None
     row = conn.execute(_NEXT_XID).fetchone() if system.xlogpos >= last.lsn else None
     if row is None:
@@ -379,7 +394,25 @@ _PUBLICATION = "SELECT FROM pg_catalog.pg_publication WHERE pubname = {}"
 _END_OF_WAL = "SELECT pg_catalog.pg_current_wal_insert_lsn() - '0/0'"
 _SLOT = """
 SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,
-    pg_catalog.to_jsonb(s) ->> 'invalidation_reason'
+    pg_catalog.to_jsonb(s) ->> 'invalidation_reason',
+    COALESCE((pg_catalog.pg_stat_get_replication_slot(slot_name)).total_txns > 0, false)
 FROM pg_catalog.pg_replication_slots s
 WHERE slot_name = {}
+"""
+# Without locks, which the sizes of files would need.
+_TABLE_BYTES = """
+SELECT COALESCE(sum(c.relpages::bigint + COALESCE(t.relpages, 0)), 0)
+    * pg_catalog.current_setting('block_size')::bigint
+FROM (
+    SELECT DISTINCT p.relid
+    FROM pg_catalog.pg_publication
+    CROSS JOIN LATERAL pg_catalog.pg_get_publication_tables(pubname) AS p
+    WHERE pubname IN ({})
+) AS published
+CROSS JOIN LATERAL (
+    SELECT published.relid
+    UNION SELECT relid FROM pg_catalog.pg_partition_tree(published.relid)
+) AS part
+JOIN pg_catalog.pg_class AS c ON c.oid = part.relid
+LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.reltoastrelid
 """

@@ -520,6 +520,7 @@ class Core:
         return LogSeen(
             disk.durable,
             disk.last,
+            disk.gap_end,
             disk.asked,
             is_open=self._closing_since == math.inf,
             is_free=self._is_free,
@@ -527,6 +528,7 @@ class Core:
             is_compared=disk.is_compared,
             lacks_first_load=disk.lacks_first_load and not self.loads.is_first,
             is_pending=not isinstance(self.loads.state, load.Nothing),
+            has_load=disk.load is not None,
             has_given_up=disk.has_given_up,
         )
 

@@ -80,6 +80,7 @@ class Driver:
             Want.FAILOVER: options.failover,
             Want.SNAPSHOT: options.snapshot,
             Want.GOAL: options.until == "now",
+            Want.CROSS_GAP: options.cross_gap,
             Want.STREAMING: is_streamed(
                 streaming=options.streaming, messages=options.messages
             ),
@@ -354,12 +355,13 @@ class Driver:
 
     def _use(self, connector: Connector, action: events.Use) -> None:
         match action:
-            case events.Inspect(number, system, last):
-                self._step(number, connector.inspect, number, system, last)
+            case events.Inspect(number, system, last, durable):
+                self._step(number, connector.inspect, number, system, last, durable)
             case events.Make(number, parts):
                 self._step(number, connector.make, number, parts, self._slot_began)
             case events.Check(number):
-                self._step(number, connector.check, action, self._goal)
+                cross = self._completeness.cross
+                self._step(number, connector.check, action, self._goal, cross)
             case events.StartStream(number, start, options):
                 self._step(number, connector.start, number, start, options)
             case events.WatchTimeline():
@@ -456,6 +458,9 @@ class Driver:
         return connect_to_ask(self._server.asked, f"(questions for slot {self._slot})")
 
     def _slot_began(self, created: CreatedSlot | None) -> None:
+        if self._core.durable:
+            # Behind a gap, no table is whole anyway.
+            return
         if created is None:
             self._completeness.begin_unknown()
         elif created.snapshot is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walrow._core import Catalog
+    from walrow._log.marks import Gap
     from walrow._lsn import Lsn
     from walrow._postgres.commands import IdentifySystem
     from walrow._postgres.preflight import Finding
@@ -60,7 +61,7 @@ class Found:
 
     `history` are the ends of its earlier timelines, or why they cannot be read. `status` is the outcome of
     the log's last transaction, if the slot does not send that again. With `has_other_positions`, its
-    SQL functions return other LSNs than its stream has.
+    SQL functions return other LSNs than its stream has. The published tables have about `table_bytes`.
     """
 
     number: int
@@ -71,6 +72,7 @@ class Found:
     status: XidStatus | None
     has_other_positions: bool = False
     has_trigger: bool = False
+    table_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,7 @@ class Inspect:
     number: int
     system: IdentifySystem
     last: Last | None
+    durable: Lsn
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +274,15 @@ class Make:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Checks what would fail later, and finds the goal. The answer is `Checked`."""
+    """Checks what would fail later, and finds the goal. The answer is `Checked`.
+
+    Before it, the marks of a `gap` are recorded.
+    """
 
     number: int
     parts: frozenset[Part]
     confirmed: Lsn
+    gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True)

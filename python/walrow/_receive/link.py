@@ -16,6 +16,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
+from walrow._log.marks import Gap
 from walrow._lsn import Lsn
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE
 from walrow._receive.attempts import Attempts, Streaming
@@ -71,6 +72,7 @@ from walrow._receive.link_states import (
 from walrow._receive.load import Note
 from walrow._receive.orders import Session
 from walrow._receive.resuming import (
+    SlotGap,
     SlotStart,
     check_last_transaction,
     check_not_older,
@@ -78,6 +80,7 @@ from walrow._receive.resuming import (
     check_timeline,
     doubt_of_beginning,
     doubt_of_prepared,
+    gap_error,
 )
 from walrow._receive.same_server import (
     Comparison,
@@ -135,6 +138,8 @@ class Link:
         #: Up to where the slot was confirmed when this connection began.
         self._confirmed = Lsn(0)
         self._slot_start: SlotStart | None = None
+        #: The gap that this connection crosses. It ends where a slot begins that is being made.
+        self._gap: SlotGap | None = None
         #: The purpose of the current connection, and the finished purpose of the connection before.
         self._purpose = self._before = Comparison.FIRST
         is_known = Want.SNAPSHOT in wishes.wanted
@@ -227,7 +232,7 @@ class Link:
             case Found():
                 return self._found(event, log, now)
             case Made(number, slot_start):
-                return self._made(number, slot_start, now)
+                return self._made(number, slot_start, log, now)
             case Checked():
                 return self._checked(event, log, now)
             case Started(number):
@@ -341,6 +346,7 @@ class Link:
         """Connects. The connection before has done that."""
         self._numbers += 1
         self._before, self._purpose = before, Comparison.FIRST
+        self._gap = None
         self.state = Preparing(self._numbers, now, Step.CONNECTING)
         return [Connect(self._numbers)]
 
@@ -372,7 +378,8 @@ class Link:
     ) -> list[Action | Wish]:
         self.system = system
         self.state = Preparing(number, now, Step.INSPECTING)
-        return [Inspect(number, system, log.last if log.durable else None)]
+        last = log.last if log.durable else None
+        return [Inspect(number, system, last, log.durable)]
 
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""
@@ -456,7 +463,7 @@ class Link:
             )
             return self._finally(error, log)
         try:
-            confirmed = check_slot(
+            slot = check_slot(
                 found.slot,
                 self._slot,
                 found.system.database,
@@ -465,23 +472,34 @@ class Link:
             )
         except ReplicationError as error:
             return self._finally(error, log)
+        self._gap = slot if isinstance(slot, SlotGap) and not is_broken else None
+        confirmed = slot.end if isinstance(slot, SlotGap) else slot
         self._confirmed = confirmed or Lsn(0)
         self.useless_slot = None
         notes: list[Action | Wish] = []
-        if confirmed is None or is_broken:
-            # The WAL that a broken load's slot has kept is useless without the earlier rows.
-            return self._make(number, drops=confirmed is not None, now=now)
-        if not durable and self._doubt is Doubt.OPEN:
-            self._doubt = Doubt.SAID
-            text = doubt_of_beginning(self._slot, confirmed)
-            notes.append(Note(f"warning: {text}"))
-        if durable and log.last is not None and confirmed > log.last.lsn:
+        if self._gap is not None and Want.CROSS_GAP not in wanted:
+            refusal = gap_error(self._slot, self._gap, found.table_bytes)
+            return self._finally(refusal, log)
+        has_moved = confirmed is None or (log.last and confirmed > log.last.lsn)
+        if durable and log.last is not None and has_moved:
             try:
                 check_last_transaction(found.status, log.last, self._slot)
             except ConnectionLostError:
                 raise
             except ReplicationError as error:
                 return self._stop(error.reason, log, now)
+        if self._gap is not None and log.has_load:
+            # The gap may have its place. It begins again behind the gap.
+            self.state = Away(now)
+            return [Leave(number), AbandonLog()]
+        if confirmed is None or is_broken:
+            # The WAL that a broken load's slot has kept is useless without the earlier rows.
+            drops = confirmed is not None or found.slot is not None
+            return self._make(number, drops=drops, now=now)
+        if not durable and self._doubt is Doubt.OPEN and self._gap is None:
+            self._doubt = Doubt.SAID
+            text = doubt_of_beginning(self._slot, confirmed)
+            notes.append(Note(f"warning: {text}"))
         if Want.SNAPSHOT in wanted and not durable and not log.is_pending:
             # Somebody else has created the slot: its snapshot is gone.
             notes.append(RequestAll())
@@ -491,41 +509,57 @@ class Link:
             start = SlotStart(confirmed)
         elif not durable:
             parts.add(Part.SLOT_START)
-        return [*notes, *self._check(number, parts, start, now)]
+        return [*notes, *self._check(number, parts, start, log, now)]
 
     def _make(self, number: int, *, drops: bool, now: float) -> list[Action | Wish]:
         self._confirmed = Lsn(0)
         parts = {Part.DROP} if drops else set()
         if self._wishes.tables is not None:
             parts.add(Part.PUBLICATION)
-        if Want.SNAPSHOT not in self._wishes.wanted:
+        if Want.SNAPSHOT not in self._wishes.wanted or self._gap is not None:
             parts.add(Part.SLOT)
         self.state = Preparing(number, now, Step.MAKING)
         return [Make(number, frozenset(parts))]
 
     def _made(
-        self, number: int, slot_start: SlotStart | None, now: float
+        self, number: int, slot_start: SlotStart | None, log: LogSeen, now: float
     ) -> list[Action | Wish]:
         if slot_start is None:
             # The slot comes with the load that the log begins with.
             self.state = Preparing(number, now, Step.MAKING)
             return [BeginFirst()]
         self._doubt = Doubt.NONE
-        return self._check(number, set(), slot_start, now)
+        if self._gap is not None:
+            self._confirmed = slot_start.lsn
+            self._gap = self._gap._replace(end=slot_start.lsn)
+        return self._check(number, set(), slot_start, log, now)
 
     def first_began(self, now: float) -> list[Action | Wish]:
         """The load that the log begins with copies its tables: its slot exists."""
         if not self.is_making:
             return []
         self._doubt = Doubt.NONE
-        return self._check(self.number, set(), None, now)
+        return self._check(self.number, set(), None, LogSeen(), now)
 
     def _check(
-        self, number: int, parts: set[Part], start: SlotStart | None, now: float
+        self,
+        number: int,
+        parts: set[Part],
+        start: SlotStart | None,
+        log: LogSeen,
+        now: float,
     ) -> list[Action | Wish]:
         self._slot_start = start
         self.state = Preparing(number, now, Step.CHECKING)
-        return [Check(number, frozenset(parts | self._due), self._confirmed)]
+        parts = parts | self._due
+        gap = self._gap_of(log)
+        return [Check(number, frozenset(parts), self._confirmed, gap)]
+
+    def _gap_of(self, log: LogSeen) -> Gap | None:
+        gap = self._gap
+        if gap is None or gap.end is None:
+            return None
+        return Gap(log.durable, gap.end, gap.cause)
 
     def _checked(self, found: Checked, log: LogSeen, now: float) -> list[Action | Wish]:
         notes: list[Action | Wish] = [Note(it) for it in found.notes]
@@ -579,19 +613,28 @@ class Link:
         )
         self._purpose = plan.comparison
         slot_start = None if log.durable else self._slot_start
+        gap = self._gap_of(log) if log.durable else None
+        # A slot may be confirmed later than the log has crossed a gap.
+        behind = max(log.gap_end, gap.end if gap else Lsn(0))
         session = Session(
             system.timeline,
             self._timeline_start,
             slot_start,
-            self._confirmed,
+            max(self._confirmed, behind),
             plan.comparison,
             plan.asked,
+            gap,
         )
         asked = stream_arguments(plan.asked, wishes.stream_options)
         if not self.streaming.may_stream(system.xlogpos, log.durable):
             asked |= {"streaming": False}
         self.state = Preparing(number, now, Step.STARTING)
-        return [BeginSession(session), StartStream(number, plan.start, asked)]
+        notes: list[Action | Wish] = []
+        if self._gap is not None:
+            text = f"the changes between {log.durable} and {self._gap.end} are lost"
+            notes = [Note(f'slot "{self._slot}": {text}; all tables are loaded')]
+        start = max(plan.start, behind)
+        return [*notes, BeginSession(session), StartStream(number, start, asked)]
 
     # The ways out.
 

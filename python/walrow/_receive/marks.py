@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.left import Absence, Left, Owner
-from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
+from walrow._log.marks import Gap, Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFiles, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import (
@@ -26,7 +26,14 @@ from walrow._receive.looks import Look, with_parts
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers, writers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from walrow._log.items import LogTable
     from walrow._postgres.published import (
@@ -61,6 +68,20 @@ def at_beginning(
         marks[oid] = marked(marks.get(oid, ()), [HAD_ROWS], start)
     return found._replace(
         marks=marks, noticed=dict.fromkeys(marks, start), compared=start
+    )
+
+
+def across(before: Published, gap: Gap, logged: Iterable[int]) -> Published:
+    """The record before the log crosses a gap: no table is whole, known or not."""
+    oids = {*(before.tables or ()), *before.marks, *logged} - before.left.keys()
+    return before._replace(
+        tables=before.tables or {},
+        marks={**before.marks}
+        | {oid: gap.added_to(before.marks.get(oid, ())) for oid in oids},
+        noticed={**before.noticed} | dict.fromkeys(oids, gap.end),
+        gaps=[*(it for it in before.gaps if it.start != gap.start), gap],
+        # Messages of the event trigger are lost, too.
+        told=None,
     )
 
 
@@ -134,6 +155,14 @@ def after_look(before: Published, look: Look) -> Published:
         oid: marked(marks.get(oid, ()), [DETACHED], before.position)
         for oid in _losers(before, look, pictures, marks)
     }
+    gaps = list(before.gaps)
+    if look.moved is None:
+        # The tables that have come in a gap.
+        for gap in (it for it in gaps if not it.has_marks):
+            for table in look.tables:
+                marks[table.oid] = gap.added_to(marks.get(table.oid, ()))
+                noticed[table.oid] = max(noticed.get(table.oid, gap.end), gap.end)
+        gaps = [it._replace(has_marks=True) for it in gaps]
     # An open transaction may have truncated it before it got rows that are not whole.
     unsure = {*unsure, *(table.oid for table in look.tables)}.intersection(
         look.truncated
@@ -143,6 +172,7 @@ def after_look(before: Published, look: Look) -> Published:
         position=look.durable,
         publications=list(look.publications),
         marks=marks | losers,
+        gaps=gaps,
         young=young,
         new_files=files,
         left=left,

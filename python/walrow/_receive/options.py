@@ -80,6 +80,14 @@ class ReceiveOptions(WriterOptions):
         more="The server could never send such a value.",
     )
     messages: Option[bool, bool] = Option("Logical messages come.", FLAG, default=False)
+    cross_gap: Option[bool, bool] = Option(
+        "If changes are lost, because the slot was dropped, invalidated, advanced or created again, or "
+        "a transaction cannot be decoded, the log continues behind them.",
+        FLAG,
+        default=False,
+        more="All tables are loaded then, and readers refuse their rows until that. Otherwise, it is an "
+        "error.",
+    )
     two_phase: Option[bool, bool] = Option(
         "Prepared transactions come at PREPARE. They are in the log once they are committed.",
         FLAG,

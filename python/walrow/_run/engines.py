@@ -129,9 +129,7 @@ def _has_news(contents: LogContents, job: Job, known: Applied) -> bool:
         # Histories and changes follow erasures.
         or (token.mode != "current" and token.erasures != contents.erasures.get(oid, 0))
         or any(it.end > known.end for it in contents.stretches(oid))
-        or any(
-            it.holds_at(log.end, log.end) for it in contents.record.marks.get(oid, ())
-        )
+        or any(it.holds_at(log.end, log.end) for it in contents.record.marks_of(oid))
     )
 
 

@@ -281,6 +281,8 @@ def _counted(
     import pyarrow as pa
 
     of_range: dict[str, Any] = {"start": after(chain.start), "end": chain.end}
+    # The executors refuse a gap.
+    of_range["gaps"] = "cross"
     transactions = [
         row
         for batch in log.read(table="walrow.transactions", **of_range)
