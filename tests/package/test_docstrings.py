@@ -114,7 +114,7 @@ def test_changes_take_the_options_of_read() -> None:
 
     names = set(inspect.signature(postgres.changes).parameters)
     # A live stream is of one kind, and its settings are pinned.
-    assert OPTIONS.keys() - names == {"session", "late_start", "unfinished"}
+    assert OPTIONS.keys() - names == {"session", "late_start", "unfinished", "gaps"}
     own = {"conninfo", "publications", "slot", "until", "peek", "binary", "origin"}
     assert names - OPTIONS.keys() == own
 

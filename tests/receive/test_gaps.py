@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 
 import walrow
+import walrow.delta
 from servers import EmbeddedServer, create_slot, drop_slot
 from servers.loads import needed
-from servers.receiving import Feed, Load, end_of_wal, server_rows
-from walrow.errors import LogError, ReplicationError
+from servers.receiving import Feed, Load, server_rows, until
+from walrow.errors import ApplyError, LogError, ReplicationError
+from walrow.typing import Mode
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -140,3 +144,73 @@ def test_a_slot_that_does_not_continue_the_log(feed: Feed, cause: str) -> None:
 
 def table_of(log: walrow.Log, name: str) -> walrow.log.LogTable:
     return next(it for it in log.tables() if it.name == f"public.{name}")
+
+
+MODES: tuple[Mode, ...] = ("current", "history", "changes")
+
+
+def test_targets_behind_a_gap(feed: Feed, tmp_path: Path) -> None:
+    """They are refused until the load, and then replaced. Changes get a row that says so."""
+
+    def apply(mode: Mode) -> None:
+        walrow.delta.apply_changes(
+            feed.log, table="item", target=f"delta:{tmp_path / mode}", mode=mode
+        )
+
+    for mode in MODES:
+        apply(mode)
+    feed.execute("INSERT INTO item VALUES (5, 5, 'before')")
+    feed.receive_now()
+    end = walrow.Log(feed.log).end
+    advance(feed)
+    with locked(feed.dsn) as conn, feed.receiving(cross_gap=True):
+        until(lambda: walrow.Log(feed.log).end > end)
+        for mode in MODES[:2]:
+            with pytest.raises(ApplyError, match="did not send the changes") as refused:
+                apply(mode)
+            assert refused.value.code == "incomplete"
+        with pytest.raises(LogError, match="did not send the changes"):
+            walrow.Log(feed.log).state("item")
+        conn.rollback()
+        until(lambda: not needed(feed.log))
+    for mode in MODES:
+        apply(mode)
+    found = {mode: delta_rows(tmp_path / mode) for mode in MODES}
+    assert sorted((it["id"], it["n"]) for it in found["current"]) == [
+        (1, 10),
+        (3, 3),
+        (5, 5),
+    ]
+    versions = sorted((it["id"], it["n"], it["_is_current"]) for it in found["history"])
+    assert [it for it in versions if it[2]] == [
+        (1, 10, True),
+        (3, 3, True),
+        (5, 5, True),
+    ]
+    assert {(1, 1, False), (2, 2, False)} <= {*versions}
+    (gap,) = (it for it in found["changes"] if it["_change_type"] == "gap")
+    log = walrow.Log(feed.log)
+    (mark,) = (it for it in table_of(log, "item").marks if it.code == "gap")
+    known = {"_change_type": "gap", "_commit_lsn": mark.seen}
+    assert gap == dict.fromkeys(gap) | known
+    kinds = [it["_change_type"] for it in sorted(found["changes"], key=in_order)]
+    assert kinds[-5:] == ["gap", "truncate", "insert", "insert", "insert"]
+
+
+@contextlib.contextmanager
+def locked(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """A load waits for the end of this transaction, and the stream does not."""
+    with psycopg.connect(dsn) as conn:
+        conn.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
+        yield conn
+
+
+def in_order(row: dict[str, Any]) -> tuple[int, int]:
+    return row["_commit_lsn"], -1 if row["_seq"] is None else row["_seq"]
+
+
+def delta_rows(path: Path) -> list[dict[str, Any]]:
+    import deltalake
+
+    rows = deltalake.DeltaTable(str(path)).to_pyarrow_table()
+    return [*rows.to_pylist()]

@@ -294,7 +294,8 @@ class Call:
                 plan, truncates=self.rules.truncates, least_units=least_units
             )
         else:
-            planned = partial(plan_all, first=max(start, begin))
+            gaps = self.contents.record.gaps if mode == "changes" else ()
+            planned = partial(plan_all, first=max(start, begin), gaps=gaps)
         return planned(
             self.log,
             self.contents.stretches(self.table.oid),

@@ -10,10 +10,11 @@ from walrow.log import reopened
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from walrow._apply.items import Deletes, Truncates
     from walrow._log.items import LogTable
+    from walrow._log.marks import Gap
     from walrow._lsn import Lsn
     from walrow.log import Log
 
@@ -234,11 +235,12 @@ def plan_all(
     *,
     unit_size: int,
     first: int,
+    gaps: Sequence[Gap] = (),
 ) -> Batch:
     """Chooses the segments with all changes of a table between two LSNs, and finds its loads.
 
     The barrier is the load with the commit LSN `first` that the target begins with, or `first` is
-    the start.
+    the start. A target of changes gets the `gaps`, too.
     """
     parts = _parts(segments, table, start, end)
     loads = [it for it in loads_of(log, segments, table, start, end) if it >= first]
@@ -248,6 +250,13 @@ def plan_all(
         for begin, last, rows, truncates, size, _ in parts
         if (rows or truncates) and last > first
     ]
+    sized += [
+        (int(gap.start), int(gap.end), 0)
+        for gap in gaps
+        if first < gap.end <= end
+        and not any(begin < gap.end <= last for begin, last, _ in sized)
+    ]
+    sized.sort()
     units = _units(sized, unit_size)
     return Batch(start, end, barrier, units, sized, loads=tuple(loads))
 

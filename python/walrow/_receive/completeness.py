@@ -181,6 +181,10 @@ class Completeness:
             self._generation += 1
             self._due, self._stamps = 0.0, None
 
+    def files(self) -> list[int]:
+        """The OIDs of the tables and partitions that a look has seen."""
+        return [part for _, part in self._record().parts()]
+
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
         """Compares before the end. The answer is a position of the stream behind the look."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple
@@ -131,9 +131,17 @@ class Connector:
         return Linked(number, identify_system(self._stream.connection))
 
     def inspect(
-        self, number: int, system: IdentifySystem, last: Last | None, durable: Lsn
+        self,
+        number: int,
+        system: IdentifySystem,
+        last: Last | None,
+        durable: Lsn,
+        files: Callable[[], Iterable[int]],
     ) -> Found:
-        """Reads what shows whether the server and the slot continue a log."""
+        """Reads what shows whether the server and the slot continue a log.
+
+        `files` returns the OIDs of known tables and partitions.
+        """
         conn = self.stream.connection
         history: Any = ()
         if system.timeline > 1:
@@ -157,8 +165,8 @@ class Connector:
         status = _status(conn, system, slot, last)
         table_bytes = 0
         if slot is None or slot.wal_status == "lost" or (confirmed or 0) > durable:
-            names = sql.SQL(", ").join(self._server.publications)
-            size = conn.execute(sql.SQL(_TABLE_BYTES).format(names)).fetchone()
+            oids = "{" + ",".join(map(str, files())) + "}"
+            size = conn.execute(sql.SQL(_TABLE_BYTES).format(oids)).fetchone()
             table_bytes = 0 if size is None else int(size[0])
         is_standby = row is None or bool(row[0])
         has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
@@ -403,16 +411,7 @@ WHERE slot_name = {}
 _TABLE_BYTES = """
 SELECT COALESCE(sum(c.relpages::bigint + COALESCE(t.relpages, 0)), 0)
     * pg_catalog.current_setting('block_size')::bigint
-FROM (
-    SELECT DISTINCT p.relid
-    FROM pg_catalog.pg_publication
-    CROSS JOIN LATERAL pg_catalog.pg_get_publication_tables(pubname) AS p
-    WHERE pubname IN ({})
-) AS published
-CROSS JOIN LATERAL (
-    SELECT published.relid
-    UNION SELECT relid FROM pg_catalog.pg_partition_tree(published.relid)
-) AS part
-JOIN pg_catalog.pg_class AS c ON c.oid = part.relid
+FROM pg_catalog.pg_class AS c
 LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.reltoastrelid
+WHERE c.oid = ANY ({})
 """

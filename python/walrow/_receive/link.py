@@ -472,26 +472,21 @@ class Link:
             )
         except ReplicationError as error:
             return self._finally(error, log)
-        self._gap = slot if isinstance(slot, SlotGap) and not is_broken else None
         confirmed = slot.end if isinstance(slot, SlotGap) else slot
-        self._confirmed = confirmed or Lsn(0)
-        self.useless_slot = None
-        notes: list[Action | Wish] = []
-        if self._gap is not None and Want.CROSS_GAP not in wanted:
-            refusal = gap_error(self._slot, self._gap, found.table_bytes)
-            return self._finally(refusal, log)
-        has_moved = confirmed is None or (log.last and confirmed > log.last.lsn)
-        if durable and log.last is not None and has_moved:
+        is_past = confirmed is None or (log.last and confirmed > log.last.lsn)
+        if durable and log.last is not None and is_past:
             try:
                 check_last_transaction(found.status, log.last, self._slot)
             except ConnectionLostError:
                 raise
             except ReplicationError as error:
                 return self._stop(error.reason, log, now)
-        if self._gap is not None and log.has_load:
-            # The gap may have its place. It begins again behind the gap.
-            self.state = Away(now)
-            return [Leave(number), AbandonLog()]
+        self._gap = slot if isinstance(slot, SlotGap) and not is_broken else None
+        if self._gap is not None and (refused := self._refuse_gap(found, log, now)):
+            return refused
+        self._confirmed = confirmed or Lsn(0)
+        self.useless_slot = None
+        notes: list[Action | Wish] = []
         if confirmed is None or is_broken:
             # The WAL that a broken load's slot has kept is useless without the earlier rows.
             drops = confirmed is not None or found.slot is not None
@@ -510,6 +505,19 @@ class Link:
         elif not durable:
             parts.add(Part.SLOT_START)
         return [*notes, *self._check(number, parts, start, log, now)]
+
+    def _refuse_gap(
+        self, found: Found, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        """The end if nobody has asked to cross a gap. Empty if the log can cross it now."""
+        if self._gap is not None and Want.CROSS_GAP not in self._wishes.wanted:
+            error = gap_error(self._slot, self._gap, found.table_bytes)
+            return self._finally(error, log)
+        if not log.has_load:
+            return []
+        # The gap may have its place. It begins again behind the gap.
+        self.state = Away(now)
+        return [Leave(found.number), AbandonLog()]
 
     def _make(self, number: int, *, drops: bool, now: float) -> list[Action | Wish]:
         self._confirmed = Lsn(0)

@@ -155,14 +155,6 @@ def after_look(before: Published, look: Look) -> Published:
         oid: marked(marks.get(oid, ()), [DETACHED], before.position)
         for oid in _losers(before, look, pictures, marks)
     }
-    gaps = list(before.gaps)
-    if look.moved is None:
-        # The tables that have come in a gap.
-        for gap in (it for it in gaps if not it.has_marks):
-            for table in look.tables:
-                marks[table.oid] = gap.added_to(marks.get(table.oid, ()))
-                noticed[table.oid] = max(noticed.get(table.oid, gap.end), gap.end)
-        gaps = [it._replace(has_marks=True) for it in gaps]
     # An open transaction may have truncated it before it got rows that are not whole.
     unsure = {*unsure, *(table.oid for table in look.tables)}.intersection(
         look.truncated
@@ -172,7 +164,6 @@ def after_look(before: Published, look: Look) -> Published:
         position=look.durable,
         publications=list(look.publications),
         marks=marks | losers,
-        gaps=gaps,
         young=young,
         new_files=files,
         left=left,
@@ -184,7 +175,20 @@ def after_look(before: Published, look: Look) -> Published:
         next_xid=look.next_xid,
         horizon=look.horizon or before.horizon,
     )
-    return after._replace(owners=_owners(before, after))
+    return _behind_gaps(after._replace(owners=_owners(before, after)), look)
+
+
+def _behind_gaps(record: Published, look: Look) -> Published:
+    """Marks the tables that a look at all sees behind a gap: they may have come in it, with rows."""
+    marks, noticed = dict(record.marks), dict(record.noticed)
+    if look.moved is not None:
+        return record
+    for gap in (it for it in record.gaps if not it.has_marks):
+        for table in look.tables:
+            marks[table.oid] = gap.added_to(marks.get(table.oid, ()))
+            noticed[table.oid] = max(noticed.get(table.oid, gap.end), gap.end)
+    gaps = [it._replace(has_marks=True) for it in record.gaps]
+    return record._replace(marks=marks, noticed=noticed, gaps=gaps)
 
 
 def _losers(

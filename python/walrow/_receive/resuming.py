@@ -119,8 +119,9 @@ def check_slot(
             return SlotGap("slot_missing", text)
         if create:
             return None
+        text = f'slot "{slot}" does not exist'
         raise ReplicationError(
-            f'slot "{slot}" does not exist',
+            text,
             sqlstate=UNDEFINED_OBJECT,
             slot=slot,
             advice=f"; create it with walrow slot create {slot}, or with ",
