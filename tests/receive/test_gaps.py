@@ -15,7 +15,7 @@ import walrow
 import walrow.delta
 from servers import EmbeddedServer, create_slot, drop_slot
 from servers.loads import needed
-from servers.receiving import Feed, Load, server_rows, until
+from servers.receiving import Feed, Load, execute, server_rows, until
 from walrow.errors import ApplyError, LogError, ReplicationError
 from walrow.typing import Mode
 
@@ -214,3 +214,54 @@ def delta_rows(path: Path) -> list[dict[str, Any]]:
 
     rows = deltalake.DeltaTable(str(path)).to_pyarrow_table()
     return [*rows.to_pylist()]
+
+
+@pytest.mark.parametrize("fails", ["value", "filter"])
+def test_a_transaction_that_cannot_be_decoded(
+    server: EmbeddedServer, tmp_path: Path, fails: str
+) -> None:
+    """A value without a meaning in its encoding, or a row filter that fails before the Begin."""
+    execute(
+        server.dsn,
+        "DROP DATABASE IF EXISTS win",
+        "CREATE DATABASE win ENCODING 'WIN1252' LOCALE 'C' TEMPLATE template0",
+    )
+    feed = Feed(server, "w", tmp_path / "log")
+    dsn = server.dsn_of("win")
+    execute(
+        dsn,
+        "CREATE TABLE t (id int PRIMARY KEY, x text)",
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "CREATE PUBLICATION p FOR TABLE t WHERE (8 / id > -1), other",
+    )
+    feed.receive_now(dsn=dsn, create=True, snapshot=True)
+    execute(dsn, "INSERT INTO other VALUES (1)")
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.pgconn.exec_(b"SET client_encoding = 'WIN1252'")
+        value = b"(1, E'\\x81')" if fails == "value" else b"(0, '')"
+        done = conn.pgconn.exec_(b"INSERT INTO t VALUES " + value)
+        assert done.command_status == b"INSERT 0 1"
+    execute(dsn, "DELETE FROM t", "INSERT INTO other VALUES (2)")
+    with pytest.raises(ReplicationError, match="can never send this transaction") as it:
+        feed.receive_now(dsn=dsn)
+    assert it.value.sqlstate == {"value": "22P05", "filter": "22012"}[fails]
+    before = walrow.Log(feed.log).end
+    feed.receive_now(dsn=dsn, cross_gap=True)
+    # The slot has passed it.
+    execute(dsn, "INSERT INTO other VALUES (3)")
+    feed.receive_now(dsn=dsn)
+    assert needed(feed.log) == {}
+    assert rows(feed.log, "other") == [["1"], ["2"], ["3"]]
+    log = walrow.Log(feed.log)
+    (gap,) = (it for it in table_of(log, "other").marks if it.code == "gap")
+    assert gap.since >= before
+    inserts = [
+        row["id"]
+        for batch in log.read(table="other", gaps="cross")
+        for row in pa.record_batch(batch).to_pylist()
+        if row["_change_type"] == "insert" and row["_commit_lsn"] % 8 != 7
+    ]
+    # With its Begin, nothing else is lost.
+    assert inserts == ([1, 2, 3] if fails == "value" else [1, 3])
+    drop_slot(server.dsn, "w")
+    execute(server.dsn, "DROP DATABASE win")

@@ -26,10 +26,12 @@ from walrow._core import Catalog, LogWriter
 from walrow._log import requests as load_requests
 from walrow._log.retention import Keeper
 from walrow._log.stopped import refuse_stopped, stop, way_out
+from walrow._lsn import Lsn
 from walrow._postgres.commands import CreatedSlot, drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.copying import was_busy
 from walrow._postgres.open_connections import OpenConnections
+from walrow._postgres.slot_positions import end_of_wal
 from walrow._postgres.stream_options import is_streamed
 from walrow._receive import events, load
 from walrow._receive.askers import Asker, read_catalog
@@ -337,6 +339,9 @@ class Driver:
                 dropped = dropper.do(self._drop_slot)
                 dropper.close()
                 self._answer(dropped, events.SlotDropped, events.SlotDropped)
+            case events.AskEnd():
+                end = self._asker.ask(end_of_wal)
+                self._answer(end, lambda it: events.EndSeen(*it), _no_end)
             case events.LookLast() | events.AskLast():
                 self._ask_last(action)
             case events.Say(word, note):
@@ -559,6 +564,10 @@ class Driver:
         is_end_known = not core.link.has_other_positions
         seen = Seen(core.durable, core.counts, progress, trouble, is_end_known)
         self._reports.report(word, seen, note, now=now)
+
+
+def _no_end(_: BaseException) -> events.EndSeen:
+    return events.EndSeen(Lsn(0))
 
 
 def _judged(error: BaseException) -> events.Judged:

@@ -198,6 +198,14 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class EndSeen:
+    """The end of the server's WAL, as a primary or a standby has it. 0/0 if it did not answer."""
+
+    end: Lsn
+    is_primary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LastAnswered:
     """The last questions before the end are answered, or why the log was not compared."""
 
@@ -219,6 +227,7 @@ Event = (
     | StopWanted
     | CatalogAged
     | Looked
+    | EndSeen
     | LastAnswered
     | SlotDropped
 )
@@ -351,6 +360,11 @@ class LookLast:
 
 
 @dataclass(frozen=True, slots=True)
+class AskEnd:
+    """Asks for the end of the server's WAL. The answer is `EndSeen`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskLast:
     """Asks for open work, and compares the looks with the log. The answer is `LastAnswered`."""
 
@@ -412,6 +426,7 @@ Action = (
     | RecordStop
     | DropSlot
     | LookLast
+    | AskEnd
     | AskLast
     | Say
     | ReadCatalog

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from walrow._log.marks import Gap
 from walrow._lsn import Lsn
-from walrow._postgres.failures import LOCK_NOT_AVAILABLE
+from walrow._postgres.failures import LOCK_NOT_AVAILABLE, is_of_content
 from walrow._receive.attempts import Attempts, Streaming
 from walrow._receive.events import (
     AbandonLog,
@@ -81,6 +81,7 @@ from walrow._receive.resuming import (
     doubt_of_beginning,
     doubt_of_prepared,
     gap_error,
+    undecodable,
 )
 from walrow._receive.same_server import (
     Comparison,
@@ -140,6 +141,8 @@ class Link:
         self._slot_start: SlotStart | None = None
         #: The gap that this connection crosses. It ends where a slot begins that is being made.
         self._gap: SlotGap | None = None
+        #: Whether the server cannot decode the transaction behind the log's end.
+        self._fails: SlotGap | None = None
         #: The purpose of the current connection, and the finished purpose of the connection before.
         self._purpose = self._before = Comparison.FIRST
         is_known = Want.SNAPSHOT in wishes.wanted
@@ -291,6 +294,7 @@ class Link:
         self, error: BaseException, log: LogSeen, now: float
     ) -> list[Action | Wish]:
         """The connection is lost, or does not come: another attempt, or the end."""
+        was_streaming = isinstance(self.state, Streams)
         left = self.leave(log)
         if not isinstance(error, Error):
             self.state = Ended(error)
@@ -304,6 +308,8 @@ class Link:
             is_known=self.system is not None,
             has_given_up=log.has_given_up,
         )
+        if attempt is None and was_streaming and is_of_content(error):
+            return [*left, *self._cannot_decode(error, now)]
         if attempt is None:
             self.state = Ended(error)
             return left
@@ -312,6 +318,28 @@ class Link:
         if Want.STREAMING in self._wishes.wanted and self.streaming.fail(error):
             text = f"{text}. {_WITHOUT_STREAMING}"
         return [*left, Say(attempt.state, text)]
+
+    def _cannot_decode(self, error: Error, now: float) -> list[Action | Wish]:
+        """Crosses a transaction that the server cannot decode, if somebody has asked for that."""
+        if not isinstance(error, ReplicationError):
+            return []
+        if Want.CROSS_GAP not in self._wishes.wanted:
+            self.state = Ended(undecodable(error, self._slot))
+            return []
+        # Only at its commit, its Begin says where it ends.
+        is_streamed = Want.STREAMING in self._wishes.wanted and self.streaming.stop()
+        if not is_streamed:
+            self._fails = SlotGap("undecodable", error.reason)
+        self.state = Away(now + _DECODE_PAUSE)
+        return [Say("connecting", error.reason)]
+
+    def _behind_failure(self, found: Found, log: LogSeen) -> SlotGap | None:
+        """The gap behind the failed transaction. Without its Begin, it ends where the WAL does."""
+        failed, self._fails = self._fails, None
+        if failed is None:
+            return None
+        end = found.system.xlogpos if log.open_commit is None else log.open_commit + 1
+        return failed._replace(end=Lsn(end)) if end > log.durable else None
 
     def leave(self, log: LogSeen) -> list[Action | Wish]:
         """Leaves the connection, wherever it is."""
@@ -327,6 +355,11 @@ class Link:
                 return []
             case _:
                 assert_never(state)
+
+    def refuse_position(self, end: Lsn, log: LogSeen) -> list[Action | Wish]:
+        """The server has claimed a position that its WAL does not have, which ends at `end`."""
+        text = f"the server sent a position beyond the end of its WAL, which is {end}"
+        return self._refuse(text, log)
 
     def refuse_log(
         self, failure: BaseException, log: LogSeen, now: float
@@ -472,6 +505,8 @@ class Link:
             )
         except ReplicationError as error:
             return self._finally(error, log)
+        if durable and not isinstance(slot, SlotGap):
+            slot = self._behind_failure(found, log) or slot
         confirmed = slot.end if isinstance(slot, SlotGap) else slot
         is_past = confirmed is None or (log.last and confirmed > log.last.lsn)
         if durable and log.last is not None and is_past:
@@ -713,6 +748,8 @@ def _line(finding: Finding) -> str:
 
 #: Connecting, questions and the stream's start take less than this between two answers.
 ANSWER_SECONDS = 90.0
+#: The log takes what has come of the transaction meanwhile.
+_DECODE_PAUSE = 1.0
 _OTHER_POSITIONS = (
     "warning: the server's SQL functions return other LSNs than its stream has, so its lag "
     "and the WAL that the slot keeps are unknown"

@@ -171,6 +171,19 @@ def gap_error(slot: str, gap: SlotGap, table_bytes: int) -> ReplicationError:
     )
 
 
+def undecodable(error: ReplicationError, slot: str) -> ReplicationError:
+    """The server's error on a transaction that it may never decode, with what helps then."""
+    return ReplicationError(
+        error.reason,
+        sqlstate=error.sqlstate,
+        slot=slot,
+        hint=error.hint,
+        advice="; if the server can never send this transaction, continue behind it, with a new "
+        "snapshot of all tables, with ",
+        remedies=(Remedy("cross_gap", value=True),),
+    )
+
+
 def doubt_of_beginning(slot: str, confirmed: Lsn) -> str:
     """The warning for an empty log whose slot exists.
 
