@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ import walrow
 import walrow.delta
 from servers import EmbeddedServer, create_slot, drop_slot
 from servers.loads import needed
+from servers.proxy import Proxy
 from servers.receiving import Feed, Load, execute, server_rows, until
 from walrow.errors import ApplyError, LogError, ReplicationError
 from walrow.typing import Mode
@@ -265,3 +269,77 @@ def test_a_transaction_that_cannot_be_decoded(
     assert inserts == ([1, 2, 3] if fails == "value" else [1, 3])
     drop_slot(server.dsn, "w")
     execute(server.dsn, "DROP DATABASE win")
+
+
+def test_an_empty_log_beside_a_slot_that_was_used(feed: Feed, tmp_path: Path) -> None:
+    """A volume that is not mounted looks like a new log."""
+    change(feed)
+    feed.receive_now()
+    before = feed.confirmed()
+    volume = tmp_path / "volume"
+    feed.log.rename(volume)
+    for options in ({}, {"create": True}, {"create": True, "snapshot": True}):
+        with pytest.raises(ReplicationError, match="volume is not mounted, mount it"):
+            feed.receive_now(**options)
+    # The real log continues when it is back.
+    assert feed.confirmed() == before
+    shutil.rmtree(feed.log)
+    volume.rename(feed.log)
+    feed.receive_now()
+    shutil.rmtree(feed.log)
+    feed.execute("INSERT INTO item VALUES (6, 6, 'behind the slot')")
+    feed.receive_now(cross_gap=True)
+    assert needed(feed.log) == {}
+    check_tables(feed, "item", "born", "late")
+
+
+def test_a_killed_receiver_crosses_the_same_gap(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marks come first: no reader sees changes behind the gap without them."""
+    end = walrow.Log(feed.log).end
+    create_again(feed)
+    begin = walrow._receive.log_thread._begin_session
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        monkeypatch.setattr(walrow._receive.log_thread, "_begin_session", killed)
+        with pytest.raises(KeyboardInterrupt):
+            feed.receive_now(cross_gap=True)
+        # The gap was not crossed.
+        assert walrow.Log(feed.log).end == end
+        assert {*needed(feed.log)} >= {"public.item"}
+    monkeypatch.setattr(walrow._receive.log_thread, "_begin_session", begin)
+    assert rows(feed.log, "item") == [
+        ["1", "1", "kept"],
+        ["2", "2", "deleted in the gap"],
+    ]
+    feed.receive_now(cross_gap=True)
+    check_tables(feed, "item", "born")
+
+
+class Lying(Proxy):
+    """Each keepalive has the last LSN of all."""
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while block := source.recv(1 << 16):
+                false = rb"\1" + b"\xff" * 8
+                target.sendall(
+                    re.sub(rb"(d\0\0\0\x16k).{8}", false, block, flags=re.DOTALL)
+                )
+
+
+def test_a_position_that_the_server_does_not_have(feed: Feed) -> None:
+    before = feed.confirmed(), walrow.Log(feed.log).end
+    with (
+        Lying(feed.server) as proxy,
+        pytest.raises(ReplicationError, match="a position beyond the end of its WAL"),
+    ):
+        feed.receive(dsn=proxy.dsn)
+    assert (feed.confirmed(), walrow.Log(feed.log).end) == before
+    feed.execute("INSERT INTO item VALUES (7, 7, 'later')")
+    feed.receive_now()
+    check_tables(feed, "item")
