@@ -204,7 +204,7 @@ def test_the_steps_of_a_connection() -> None:
     assert state_of(link) == Opening(1, SERVER)
     opened: Any = events.LogOpened(1, None, None, None, None, 1, None)  # type: ignore[arg-type]
     (inspect,) = link.on(opened, OPEN, 1_002.0)
-    assert inspect == events.Inspect(1, SERVER, None, Lsn(5))
+    assert inspect == events.Inspect(1, SERVER, None)
     found = events.Found(1, SERVER, (), is_standby=False, slot=SLOT, status=None)
     (check,) = link.on(found, OPEN, 1_003.0)
     assert check == events.Check(1, frozenset({events.Part.PREFLIGHT}), Lsn(5))

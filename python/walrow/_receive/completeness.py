@@ -169,9 +169,9 @@ class Completeness:
         """Records that no table is whole, before the log crosses a gap, and requests a load of all."""
         with self._lock:
             before = self._record()
-            if gap in (it._replace(has_marks=False) for it in before.gaps):
-                return
-            request(self._log, None)
+            # An attempt that has failed before the log has crossed it.
+            if not any(it.start == gap.start for it in before.gaps):
+                request(self._log, None)
             logged: Collection[int] = ()
             # An empty log may not be there yet.
             with contextlib.suppress(Error, OSError):
@@ -372,8 +372,8 @@ class Completeness:
             for it in (() if self._look is None else self._look.tables)
             if (open_ := self._asked.get(it.oid))
             and open_ != asked.get(it.oid)
-            # Its next rows would need another load.
-            and LASTING.isdisjoint(mark.code for mark in open_)
+            # Its next rows would need another load. A gap has requested one of all tables.
+            and {Why.GAP, *LASTING}.isdisjoint(mark.code for mark in open_)
         ]
         if not new:
             return

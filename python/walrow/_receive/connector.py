@@ -135,7 +135,6 @@ class Connector:
         number: int,
         system: IdentifySystem,
         last: Last | None,
-        durable: Lsn,
         files: Callable[[], Iterable[int]],
     ) -> Found:
         """Reads what shows whether the server and the slot continue a log.
@@ -163,11 +162,8 @@ class Connector:
                 found[0], found[1], confirmed, found[3], found[4], has_sent=found[5]
             )
         status = _status(conn, system, slot, last)
-        table_bytes = 0
-        if slot is None or slot.wal_status == "lost" or (confirmed or 0) > durable:
-            oids = "{" + ",".join(map(str, files())) + "}"
-            size = conn.execute(sql.SQL(_TABLE_BYTES).format(oids)).fetchone()
-            table_bytes = 0 if size is None else int(size[0])
+        oids = "{" + ",".join(map(str, files())) + "}"
+        size = conn.execute(sql.SQL(_TABLE_BYTES).format(oids)).fetchone()
         is_standby = row is None or bool(row[0])
         has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
         self._has_other_positions = has_other_positions(conn)
@@ -180,7 +176,7 @@ class Connector:
             status,
             self._has_other_positions,
             has_trigger is not None,
-            table_bytes,
+            0 if size is None else int(size[0]),
         )
 
     def make(

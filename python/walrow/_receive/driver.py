@@ -360,10 +360,9 @@ class Driver:
 
     def _use(self, connector: Connector, action: events.Use) -> None:
         match action:
-            case events.Inspect(number, system, last, durable):
+            case events.Inspect(number, system, last):
                 files = self._completeness.files
-                inspect = partial(connector.inspect, files=files)
-                self._step(number, inspect, number, system, last, durable)
+                self._step(number, connector.inspect, number, system, last, files)
             case events.Make(number, parts):
                 self._step(number, connector.make, number, parts, self._slot_began)
             case events.Check(number):

@@ -270,7 +270,6 @@ class Inspect:
     number: int
     system: IdentifySystem
     last: Last | None
-    durable: Lsn
 
 
 @dataclass(frozen=True, slots=True)

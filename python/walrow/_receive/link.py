@@ -324,7 +324,8 @@ class Link:
         if not isinstance(error, ReplicationError):
             return []
         if Want.CROSS_GAP not in self._wishes.wanted:
-            self.state = Ended(undecodable(error, self._slot))
+            size = 0 if self.found is None else self.found.table_bytes
+            self.state = Ended(undecodable(error, self._slot, size))
             return []
         # Only at its commit, its Begin says where it ends.
         is_streamed = Want.STREAMING in self._wishes.wanted and self.streaming.stop()
@@ -411,8 +412,7 @@ class Link:
     ) -> list[Action | Wish]:
         self.system = system
         self.state = Preparing(number, now, Step.INSPECTING)
-        last = log.last if log.durable else None
-        return [Inspect(number, system, last, log.durable)]
+        return [Inspect(number, system, log.last if log.durable else None)]
 
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""

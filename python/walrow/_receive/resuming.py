@@ -161,26 +161,25 @@ def check_slot(
 
 def gap_error(slot: str, gap: SlotGap, table_bytes: int) -> ReplicationError:
     """The error for a gap that nobody has asked to cross, with the command and its cost."""
-    size = f"{table_bytes / 1e6:,.1f} MB"
     return ReplicationError(
-        f'slot "{slot}": {gap.text}',
+        f'slot "{slot}": {gap.text}; {_crossing(table_bytes)}',
         sqlstate=UNDEFINED_OBJECT if gap.cause == "slot_missing" else None,
         slot=slot,
-        advice=f"; to continue behind them, with a new snapshot of all tables (about {size}), use ",
-        remedies=(Remedy("cross_gap", value=True),),
     )
 
 
-def undecodable(error: ReplicationError, slot: str) -> ReplicationError:
+def undecodable(
+    error: ReplicationError, slot: str, table_bytes: int
+) -> ReplicationError:
     """The server's error on a transaction that it may never decode, with what helps then."""
-    return ReplicationError(
-        error.reason,
-        sqlstate=error.sqlstate,
-        slot=slot,
-        hint=error.hint,
-        advice="; if the server can never send this transaction, continue behind it, with a new "
-        "snapshot of all tables, with ",
-        remedies=(Remedy("cross_gap", value=True),),
+    text = f"{error.reason}; if it never can, {_crossing(table_bytes)}"
+    return ReplicationError(text, sqlstate=error.sqlstate, slot=slot, hint=error.hint)
+
+
+def _crossing(table_bytes: int) -> str:
+    return (
+        'walrow receive --cross-gap, or on_gap = "snapshot" in the file of walrow run, continues '
+        f"behind the lost changes, with a new snapshot of all tables: {table_bytes / 1e6:,.1f} MB"
     )
 
 

@@ -102,9 +102,11 @@ fn a_gap_that_is_behind_the_end_is_crossed_once() {
 fn merged_and_removed_segments_keep_it() {
     let store = Arc::new(Memory::default());
     let (mut writer, mut assembler) = crossed(&store);
-    let stream = [transaction(0x5000), transaction(0x6000)].concat();
-    writer.append(&mut assembler, &mut &*stream).unwrap();
-    writer.publish(&mut assembler).unwrap();
+    for lsn in [0x5000, 0x6000, 0x7000] {
+        let stream = transaction(lsn);
+        writer.append(&mut assembler, &mut &*stream).unwrap();
+        writer.publish(&mut assembler).unwrap();
+    }
     let mut upkeep = Upkeep::open(store.clone()).unwrap();
     upkeep.compact(1 << 20, &mut || Ok(())).unwrap();
     let log = Log::open(store.clone()).unwrap();

@@ -5,9 +5,7 @@ use crate::lines;
 use lines::{line, lines, lines_of};
 use walrow_stream::{Assembler, Encoding, ErrorKind, Event, Fact, MessagePlace};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
-use walrow_wire::{
-    Framing, LogicalMessage, Lsn, Message, PgString, ReplicaIdentity, Timestamp,
-};
+use walrow_wire::{Framing, LogicalMessage, Lsn, Message, PgString, ReplicaIdentity, Timestamp};
 
 const T: u32 = 16_384;
 const ID: (&str, u32, i32, bool) = ("id", 23, -1, true);
