@@ -292,7 +292,8 @@ class LogError(Error):
     Attributes:
         code: The kind of error: `"not_a_log"`, `"foreign"` (a file that does not belong
             there), `"version"` (a later version of walrow wrote it), `"damaged"`,
-            `"missing"` (a segment), `"pruned"` (changes were removed),
+            `"missing"` (a segment), `"pruned"` (changes were removed), `"gap"` (the server
+            did not send changes),
             `"not_received"` (a query continues before the log begins), `"held"` (a reader
             or a load needs changes that would be removed or erased), `"no_reader"`,
             `"reader_name"`, `"backwards"` (a reader is past a position), `"past_end"` (the
@@ -312,7 +313,7 @@ class LogError(Error):
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.
         table: The table whose rows are not known, as `schema.name`.
-        lsn: With `"too_early"`, from where on its rows are known. With `"incomplete"`, the
+        lsn: With `"too_early"`, from where on its rows are known. With `"gap"`, where it ends. With `"incomplete"`, the
             commit LSN of the transaction that does not give them, or where the receiver
             has noticed that the table needs a load.
     """

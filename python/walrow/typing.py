@@ -183,6 +183,7 @@ class SparkOptions(SparkSchemaOptions, total=False):
     batch_rows: int
     batch_bytes: Size
     missing_table: Literal["error", "ignore"]
+    gaps: Literal["error", "cross"]
     tables: Sequence[TableName] | None
 
 

@@ -385,11 +385,21 @@ def test_a_state_has_no_flags() -> None:
 #: They decide for the receiver.
 _DECIDES = (
     *("disk", "disk_states", "backlog", "progress", "definitions", "orders"),
-    *("load", "link", "link_states", "attempts", "events", "resuming", "core"),
+    *(
+        "claims",
+        "load",
+        "link",
+        "link_states",
+        "attempts",
+        "events",
+        "resuming",
+        "core",
+    ),
     *("looks", "marks", "same_server", "status", "told"),
 )
 #: Other modules that some of them import, with values and pure functions only.
 _KNOWN = {
+    "link": ("walrow._log.marks",),
     "looks": ("types",),
     "marks": (
         "functools",

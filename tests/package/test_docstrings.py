@@ -98,7 +98,7 @@ def test_spark_takes_the_options_of_read() -> None:
     from walrow import spark
 
     fixed = {"profile"}
-    rows = {"batch_rows", "batch_bytes", "missing_table", "tables"}
+    rows = {"batch_rows", "batch_bytes", "missing_table", "gaps", "tables"}
     for function, others in (
         (spark.decode, set()),
         (spark.changes, set()),
@@ -114,7 +114,7 @@ def test_changes_take_the_options_of_read() -> None:
 
     names = set(inspect.signature(postgres.changes).parameters)
     # A live stream is of one kind, and its settings are pinned.
-    assert OPTIONS.keys() - names == {"session", "late_start", "unfinished"}
+    assert OPTIONS.keys() - names == {"session", "late_start", "unfinished", "gaps"}
     own = {"conninfo", "publications", "slot", "until", "peek", "binary", "origin"}
     assert names - OPTIONS.keys() == own
 

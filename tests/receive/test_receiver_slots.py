@@ -75,7 +75,7 @@ def test_second_receiver_of_a_slot_says_who_has_it(feed: Feed, tmp_path: Path) -
         Load(feed.dsn, seed=1),
     ):
         first.until_streaming()
-        with feed.receiver(*QUICK, log=tmp_path / "two") as second:
+        with feed.receiver(*QUICK, "--cross-gap", log=tmp_path / "two") as second:
             state = second.until(lambda state: "is in use by" in (state["note"] or ""))
             assert "(first): stop that client" in state["note"]
             first.stop()

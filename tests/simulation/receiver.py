@@ -438,6 +438,10 @@ class Life:
         if self._is_streaming and self.core.reads and not self._is_dead:
             self.on(Arrived(b"", Lsn(self._sent)))
 
+    def _askend(self, _: events.AskEnd) -> None:
+        end = Lsn(max(self._sent, self.world.server.end))
+        self.later(0.001, 0.1, lambda: self.on(events.EndSeen(end, is_primary=True)))
+
     def _hangup(self, action: events.HangUp) -> None:
         self._leave(action)
 

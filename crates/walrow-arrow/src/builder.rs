@@ -5,7 +5,7 @@ use crate::envelope;
 use crate::error::{Error, ErrorKind, SchemaError};
 use crate::layout::Template;
 use crate::metadata::MetadataColumn;
-use crate::options::{OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
+use crate::options::{OnGap, OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::table_name::TableName;
 use arrow_schema::{DataType, SchemaRef};
@@ -248,6 +248,14 @@ impl DecoderBuilder {
     #[must_use]
     pub fn with_unfinished(mut self, policy: OnUnfinished) -> Self {
         self.options.unfinished = policy;
+        self
+    }
+
+    /// The policy for a gap of a log between [`DecoderBuilder::with_start`] and
+    /// [`DecoderBuilder::with_end`]: the server did not send the changes there.
+    #[must_use]
+    pub fn with_gaps(mut self, policy: OnGap) -> Self {
+        self.options.gaps = policy;
         self
     }
 

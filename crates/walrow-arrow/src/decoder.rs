@@ -3,12 +3,12 @@
 use crate::batch::Batch;
 use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
-use crate::options::{OnUnfinished, Options, default_spool};
+use crate::options::{OnGap, OnUnfinished, Options, default_spool};
 use crate::tables::{Tables, Taken};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
-use walrow_stream::{Assembler, Change, Event, Prepared, Unread};
+use walrow_stream::{Assembler, Change, End, Event, Fact, Prepared, Unread};
 use walrow_wire::{Framing, Lsn, Xid};
 
 /// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
@@ -68,6 +68,8 @@ pub struct Decoder {
     framing: Framing,
     chunks: Chunks,
     unfinished: OnUnfinished,
+    /// The range in which a gap is an error. `None` if gaps are crossed.
+    whole: Option<(Lsn, Option<Lsn>)>,
     failure: Option<Error>,
 }
 
@@ -147,6 +149,7 @@ impl Decoder {
             chunks: Chunks::default(),
             tables: Tables::new(options, template),
             unfinished: options.unfinished,
+            whole: (options.gaps == OnGap::Error).then_some((options.start, end_lsn(options.end))),
             failure: None,
         }
     }
@@ -301,7 +304,10 @@ impl Decoder {
             }) => self.tables.commit(transaction, changes)?,
             Some(Event::Truncate(truncate)) => self.tables.truncate(truncate)?,
             Some(Event::Message(message)) => self.tables.message(&message)?,
-            Some(Event::Fact(fact)) => self.tables.fact(&fact),
+            Some(Event::Fact(fact)) => {
+                self.refuse_gap(&fact)?;
+                self.tables.fact(&fact);
+            }
             Some(Event::Relation { relation, seq, .. }) => {
                 self.tables.relation(relation, seq)?;
                 let version = relation.version;
@@ -317,6 +323,18 @@ impl Decoder {
             Some(_) => {}
         }
         Ok(rows.saturating_add(1))
+    }
+
+    /// Refuses a gap in the range that is read.
+    fn refuse_gap(&self, fact: &Fact) -> Result<(), Error> {
+        match (fact, self.whole) {
+            (Fact::Gap(gap), Some((start, end))) if gap.is_between(start, end) => {
+                let (start, end) = (gap.start, gap.end);
+                let cross = Remedy::word(DecoderOption::Gaps, "cross");
+                Err(Error::new(ErrorKind::Gap { start, end }).with_remedies([cross]))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads the rest of a committed transaction whose bytes were all taken.
@@ -567,6 +585,14 @@ enum Full {
 
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
+
+/// A time may be before or behind a gap.
+const fn end_lsn(end: Option<End>) -> Option<Lsn> {
+    match end {
+        Some(End::Lsn(end)) => Some(end),
+        _ => None,
+    }
+}
 
 pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
     let assembler = Assembler::new(framing)

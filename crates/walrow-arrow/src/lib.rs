@@ -48,7 +48,7 @@ pub use error::{
 };
 pub use key_bytes::key_bytes;
 pub use metadata::MetadataColumn;
-pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable, defaults};
+pub use options::{OnGap, OnMissingTable, OnUnfinished, OnUnrepresentable, defaults};
 pub use profile::Profile;
 pub use reader::Reader;
 pub use schema_union::SchemaUnion;

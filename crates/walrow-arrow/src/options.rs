@@ -34,6 +34,17 @@ pub enum OnUnfinished {
     Ignore,
 }
 
+/// The policy for a range of a log whose changes the server did not send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnGap {
+    /// It is an error, after the rows before it.
+    #[default]
+    Error,
+    /// The rows behind it follow the rows before it.
+    Cross,
+}
+
 /// The policy for a chosen table that is not in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -136,6 +147,7 @@ pub(crate) struct Options {
     pub(crate) end: Option<End>,
     pub(crate) late_start: bool,
     pub(crate) unfinished: OnUnfinished,
+    pub(crate) gaps: OnGap,
     pub(crate) missing_table: OnMissingTable,
     /// `None` for the default spool, if the feature `file-spool` is on.
     pub(crate) spool: Option<Arc<dyn Spool>>,
@@ -180,6 +192,7 @@ impl Default for Options {
             end: None,
             late_start: false,
             unfinished: OnUnfinished::Error,
+            gaps: OnGap::Error,
             missing_table: OnMissingTable::Error,
             spool: None,
             spool_memory: defaults::SPOOL_MEMORY,

@@ -123,6 +123,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         ErrorKind::Server { .. } => "ReplicationError",
         ErrorKind::Schema(_) => "SchemaError",
         ErrorKind::Options(_) => "OptionError",
+        ErrorKind::Gap { .. } => "LogError",
         _ => "Error",
     };
     let fields = PyDict::new(py);
@@ -137,6 +138,10 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("field", stream.field())?;
         }
         ErrorKind::Server { sqlstate, .. } => fields.set_item("sqlstate", sqlstate)?,
+        ErrorKind::Gap { end, .. } => {
+            fields.set_item("code", "gap")?;
+            fields.set_item("lsn", lsn::new(py, *end)?)?;
+        }
         _ => {}
     }
     if matches!(class, "UnfinishedError" | "ReplicationError") {

@@ -142,6 +142,20 @@ impl LogWriter {
             .map_err(|error| errors::log_error(py, error))
     }
 
+    /// Publishes a gap from the log's end to this LSN, and begins a session there.
+    fn cross_gap(&self, py: Python<'_>, end: &Bound<'_, PyAny>, reason: &str) -> PyResult<()> {
+        let end = read_lsn(end, "end")?;
+        let mut state = lock(&self.0)?;
+        let state = &mut *state;
+        py.detach(|| {
+            if let Some(writer) = &mut state.writer {
+                writer.cross_gap(end, reason)?;
+            }
+            state.begin()
+        })
+        .map_err(|error| errors::log_error(py, error))
+    }
+
     /// Compares the server of the session with the log's.
     ///
     /// The log takes no changes until that server has sent everything up to `position`, and with
@@ -189,6 +203,22 @@ impl LogWriter {
             last.xid(),
             matches!(last, Taken::Prepare { .. }),
         )))
+    }
+
+    /// Where the last gap ends. `None` without a gap.
+    #[getter]
+    fn gap_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let state = lock(&self.0)?;
+        let source = state.writer()?.source();
+        let source = source.map_err(|error| errors::log_error(py, error))?;
+        source.gap_end.map(|end| lsn::new(py, end)).transpose()
+    }
+
+    /// The commit LSN of a transaction whose begin has come, and whose end has not.
+    #[getter]
+    fn open_commit<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = lock(&self.0)?.assembler.open_commit();
+        found.map(|commit| lsn::new(py, commit)).transpose()
     }
 
     /// The options of the stream that the log was received with.

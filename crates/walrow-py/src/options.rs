@@ -12,7 +12,7 @@ use std::sync::Arc;
 use walrow::stream::{Encoding, End, Spool};
 use walrow::wire::Timestamp;
 use walrow::{
-    ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
+    ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn, OnGap,
     OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, TableName, defaults as limits,
 };
 
@@ -73,6 +73,7 @@ const OPTIONS: &[Declared] = &[
     option! { end: None, end => with_end },
     option! { late_start: False, flag => with_late_start },
     option! { unfinished: Text("error"), unfinished => with_unfinished },
+    option! { gaps: Text("error"), gaps => with_gaps },
     option! { missing_table: Text("error"), missing_table => with_missing_table },
     option! { spool_memory: Limit(limits::SPOOL_MEMORY), bytes => with_spool_memory },
     option! { spool_directory: None, spool => with_spool },
@@ -312,6 +313,17 @@ fn unfinished(value: &Bound<'_, PyAny>, name: &str) -> PyResult<OnUnfinished> {
     } else {
         OnUnfinished::Error
     })
+}
+
+fn gaps(value: &Bound<'_, PyAny>, name: &str) -> PyResult<OnGap> {
+    match &*word(value, name)? {
+        "error" => Ok(OnGap::Error),
+        "cross" => Ok(OnGap::Cross),
+        other => {
+            let text = format!("{name} must be error or cross, not {other:?}");
+            Err(errors::option_error(value.py(), &text))
+        }
+    }
 }
 
 fn missing_table(value: &Bound<'_, PyAny>, name: &str) -> PyResult<OnMissingTable> {

@@ -142,6 +142,11 @@ pub enum ErrorKind {
     },
     /// Bytes that are not a state of prepared transactions.
     NotPreparedState,
+    /// A fact that only a later version of walrow knows, and that no reader may skip.
+    UnknownFact {
+        /// The name of the fact.
+        name: String,
+    },
 }
 
 /// A step that avoids an error of a stream, and that is not an option of a decoder.
@@ -283,6 +288,7 @@ impl Error {
                 text: _,
             } => "spool",
             ErrorKind::NotPreparedState => "prepared state",
+            ErrorKind::UnknownFact { name: _ } => "Message",
         }
     }
 
@@ -306,6 +312,7 @@ impl Error {
             | ErrorKind::MissingPrepared { xid: _ }
             | ErrorKind::PreparedBefore { xid: _ } => Some("transaction ID"),
             ErrorKind::PrepareMismatch { xid: _ } => Some("prepare LSN"),
+            ErrorKind::UnknownFact { name: _ } => Some("content"),
             ErrorKind::UnexpectedMessage {
                 message: _,
                 place: _,
@@ -530,6 +537,11 @@ impl fmt::Display for Words<'_> {
             ErrorKind::NotPreparedState => {
                 f.write_str("not a complete state of prepared transactions")
             }
+            ErrorKind::UnknownFact { name } => write!(
+                f,
+                "the log has a fact of a later version of walrow, {}: upgrade this walrow",
+                Printable(name)
+            ),
         }
     }
 }

@@ -114,9 +114,37 @@ pub enum Fact {
     },
     /// The transactions that may have been prepared before the slot was there.
     PreparedBefore(#[serde(deserialize_with = "part")] PreparedBefore),
-    /// A fact of a later version of walrow.
+    /// The log lacks all changes of a range.
+    Gap(#[serde(deserialize_with = "part")] Gap),
+    /// A fact of a later version of walrow, which a reader may skip.
     #[serde(other)]
     Unknown,
+}
+
+/// A range of LSNs without changes: the server did not send the changes that were committed there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Gap {
+    /// The last LSN up to which the log has all changes.
+    #[serde(with = "lsn")]
+    pub start: Lsn,
+    /// The LSN after which the log has all changes again.
+    #[serde(with = "lsn")]
+    pub end: Lsn,
+    /// The code of its reason, such as `slot_missing`.
+    pub reason: String,
+}
+
+impl Gap {
+    /// A gap between two LSNs, with the code of its reason.
+    pub const fn new(start: Lsn, end: Lsn, reason: String) -> Self {
+        Self { start, end, reason }
+    }
+
+    /// Whether a reader that begins at `from` and ends at `to` lacks changes in it.
+    pub fn is_between(&self, from: Lsn, to: Option<Lsn>) -> bool {
+        self.end > from && to.is_none_or(|to| to > self.start)
+    }
 }
 
 /// The properties of a whole segment.
@@ -176,6 +204,13 @@ pub struct Source {
     /// The last transaction or message from the server: other servers do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Taken>,
+    /// Where the last gap ends. The server is not asked for earlier changes again.
+    #[serde(
+        default,
+        with = "lsn::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub gap_end: Option<Lsn>,
     /// The options of the stream that decide which messages come.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub asked: BTreeMap<String, String>,
@@ -370,6 +405,18 @@ impl Fact {
     pub fn of(message: &LogicalMessage<'_>) -> Option<Self> {
         is_own(message).then(|| serde_json::from_slice(message.content).ok())?
     }
+}
+
+/// The name of a fact of a later version, unless the fact has `"may_skip": true`.
+pub(crate) fn refused(content: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Unknown {
+        fact: String,
+        #[serde(default)]
+        may_skip: bool,
+    }
+    let found: Unknown = serde_json::from_slice(content).ok()?;
+    (!found.may_skip).then_some(found.fact)
 }
 
 fn is_own(message: &LogicalMessage<'_>) -> bool {

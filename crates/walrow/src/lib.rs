@@ -133,11 +133,11 @@ pub use arrow_schema;
 pub use net_changes::{NetChanges, NetChangesError, net_changes};
 pub use walrow_arrow::{
     ARROW_TYPE_NAMES, Advice, ArrowTypeName, Batch, Commit, Conversion, Decoder, DecoderBuilder,
-    DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, MissingTable, OnMissingTable,
-    OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason,
-    Remedy, RemedyValue, SchemaError, SchemaUnion, SideTable, Survey, SurveyedColumn, SurveyedDdl,
-    SurveyedVersion, TableName, TypeLimit, Unrepresentable, UnresolvedType, cell_text, defaults,
-    key_bytes, parse_arrow_type,
+    DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, MissingTable, OnGap,
+    OnMissingTable, OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile,
+    Reader, Reason, Remedy, RemedyValue, SchemaError, SchemaUnion, SideTable, Survey,
+    SurveyedColumn, SurveyedDdl, SurveyedVersion, TableName, TypeLimit, Unrepresentable,
+    UnresolvedType, cell_text, defaults, key_bytes, parse_arrow_type,
 };
 #[cfg(feature = "log")]
 pub use walrow_log as log;

@@ -199,6 +199,7 @@ class Call:
             or known.end > self.log.end
             or known.end < (self.log.slot_start or 0)
             or known.end < self.contents.erased.get(self.table.oid, 0)
+            or any(it.end > known.end for it in self.contents.record.gaps)
             or any(
                 it.end > known.end and it.start < self.end
                 for it in self.contents.stretches(self.table.oid)
@@ -292,7 +293,8 @@ class Call:
                 plan, truncates=self.rules.truncates, least_units=least_units
             )
         else:
-            planned = partial(plan_all, first=max(start, begin))
+            gaps = self.contents.record.gaps if mode == "changes" else ()
+            planned = partial(plan_all, first=max(start, begin), gaps=gaps)
         return planned(
             self.log,
             self.contents.stretches(self.table.oid),

@@ -85,7 +85,11 @@ def _transactions(log: Log, start: int, end: int) -> Iterator[tuple[int, int, in
     """The transactions between two LSNs: commit LSN, end, commit time."""
     names = ("commit_lsn", "end_lsn", "commit_timestamp")
     for batch in log.read(
-        table="walrow.transactions", start=start, end=end, missing_table="ignore"
+        table="walrow.transactions",
+        start=start,
+        end=end,
+        missing_table="ignore",
+        gaps="cross",
     ):
         records = pa.record_batch(batch)
         columns = (records.column(name).cast(pa.int64()) for name in names)

@@ -38,6 +38,8 @@ def erased_rows(
     schema = pa.schema([(LSN, pa.int64()), (SEQ, pa.int64()), (IMAGE, pa.bool_())])
     plain = (pa.record_batch(it.columns, schema=schema) for it in rows)
     target = pa.Table.from_batches(plain, schema)
+    # The row of a gap has no seq.
+    target = target.filter(pc.is_valid(target.column(SEQ)))
     # A log that was begun again lacks all earlier changes.
     start = max(int(applied.log.start), int(applied.log.slot_start or 0))
     is_known = pc.greater_equal(target.column(LSN), start)

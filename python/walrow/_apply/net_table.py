@@ -149,7 +149,7 @@ class NetTable(NamedTuple):
 
     def loaded(self, lsn: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """The rows of a load, by its commit LSN, in a unit: as they are, without other columns."""
-        for batch in self.log.read(start=start, end=end, **self.decoding):
+        for batch in self.log.read(start=start, end=end, gaps="cross", **self.decoding):
             records = pa.record_batch(batch)
             *columns, change, commit, _, _ = records.columns
             is_row = pc.and_(

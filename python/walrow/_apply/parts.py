@@ -44,7 +44,11 @@ def ends(log: Log, batch: Batch, end: int) -> list[int]:
     if known:
         return known
     reader = log.read(
-        table="walrow.transactions", start=start, end=end, missing_table="ignore"
+        table="walrow.transactions",
+        start=start,
+        end=end,
+        missing_table="ignore",
+        gaps="cross",
     )
     return [
         it

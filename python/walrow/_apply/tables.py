@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
-from walrow._apply.modes import NET_METADATA, beside, metadata_of, named
+from walrow._apply.modes import LSN, NET_METADATA, beside, metadata_of, named
 from walrow._apply.net_table import NetTable, Tally
 from walrow._apply.options import ApplyOptions
 from walrow._apply.targets import never_sent
@@ -15,6 +16,7 @@ from walrow._apply.units import Batch
 from walrow._core import Catalog
 from walrow._late import pa
 from walrow._log.items import LogTable
+from walrow._log.needs import read_record
 from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import Remedy, SchemaError
@@ -36,6 +38,7 @@ class AppliedTable(NamedTuple):
         has_unique_keys: Whether the server keeps the key unique and not NULL. Otherwise, the rows
             of a load must be looked at.
         begin: The LSN where its changes begin. The table has the versions since.
+        gaps: Where the gaps of the log end. Only for a target of changes.
     """
 
     log: Log
@@ -47,6 +50,7 @@ class AppliedTable(NamedTuple):
     metadata: tuple[str, ...] = NET_METADATA
     has_unique_keys: bool = True
     begin: int = 0
+    gaps: tuple[int, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -128,6 +132,9 @@ class AppliedTable(NamedTuple):
             metadata,
             mode == "changes" or are_unique(log, table, found),
             begin,
+            tuple(int(it.end) for it in read_record(log.read_object).gaps)
+            if mode == "changes"
+            else (),
         )
 
     def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -139,6 +146,7 @@ class AppliedTable(NamedTuple):
             metadata=self.metadata,
             metadata_prefix=PREFIX,
             missing_table="ignore",
+            gaps="cross",
             start=max(start, self.begin),
             end=end,
             **{**self.options, "_keys": self.keys},
@@ -166,13 +174,24 @@ def lost_rows(
 def change_rows(
     applied: AppliedTable, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
-    """The change rows between two LSNs, as a target with `mode="changes"` has them."""
-    for batch in applied.changes(start, end):
-        times = batch.column(named("commit_timestamp"))
-        yield pa.record_batch(
-            [*batch.columns, times.cast(pa.date32())],
-            [*applied.columns, *beside("changes").names],
-        )
+    """The change rows between two LSNs, as a target with `mode="changes"` has them.
+
+    A gap is a row behind the changes before it.
+    """
+    names, beside_ = [*applied.columns, *beside("changes").names], beside("changes")
+    gaps = [it for it in applied.gaps if max(start, applied.begin) < it <= end]
+    for begin, last in pairwise([start, *gaps, end]):
+        for batch in applied.changes(begin, last):
+            times = batch.column(named("commit_timestamp"))
+            yield pa.record_batch([*batch.columns, times.cast(pa.date32())], names)
+        if last in gaps:
+            known = {"_change_type": "gap", LSN: last}
+            types = [*applied.own.types, *beside_.types]
+            row = [
+                pa.array([known.get(name) if at >= len(applied.own) else None], type_)
+                for at, (name, type_) in enumerate(zip(names, types, strict=True))
+            ]
+            yield pa.record_batch(row, names)
 
 
 def _catalogs(table: LogTable) -> list[Catalog]:

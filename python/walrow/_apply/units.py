@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from walrow._apply.items import Barrier, Deletes, Truncates
 from walrow._late import pa
 from walrow._log.erasures import counts, read_erasures
 from walrow._log.items import LogTable
+from walrow._log.marks import Gap
 from walrow._lsn import Lsn
 from walrow.log import Log, reopened
 
@@ -131,7 +132,11 @@ def contents_of(log: LogContents | str | os.PathLike[str]) -> LogContents:
 def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
     """The columns that a table had in transactions, or a load, between two LSNs."""
     reader = log.read(
-        table="walrow.relations", start=start, end=end, missing_table="ignore"
+        table="walrow.relations",
+        start=start,
+        end=end,
+        missing_table="ignore",
+        gaps="cross",
     )
     return {
         column["name"]
@@ -223,11 +228,12 @@ def plan_all(
     *,
     unit_size: int,
     first: int,
+    gaps: Sequence[Gap] = (),
 ) -> Batch:
     """Chooses the segments with all changes of a table between two LSNs, and finds its loads.
 
     The barrier is the load with the commit LSN `first` that the target begins with, or `first` is
-    the start.
+    the start. A target of changes gets the `gaps`, too.
     """
     parts = _parts(segments, table, start, end)
     loads = [it for it in loads_of(log, segments, table, start, end) if it >= first]
@@ -237,6 +243,13 @@ def plan_all(
         for begin, last, rows, truncates, size, _ in parts
         if (rows or truncates) and last > first
     ]
+    sized += [
+        (int(gap.start), int(gap.end), 0)
+        for gap in gaps
+        if first < gap.end <= end
+        and not any(begin < gap.end <= last for begin, last, _ in sized)
+    ]
+    sized.sort()
     units = _units(sized, unit_size)
     return Batch(start, end, barrier, units, sized, loads=tuple(loads))
 
@@ -306,7 +319,11 @@ def _truncates(
 ) -> Iterator[tuple[int, int]]:
     """The commit LSN and the seq of each truncate of a table. A load has one, too."""
     for batch in log.read(
-        table="walrow.truncates", start=start, end=end, missing_table="ignore"
+        table="walrow.truncates",
+        start=start,
+        end=end,
+        missing_table="ignore",
+        gaps="cross",
     ):
         for row in pa.record_batch(batch).to_pylist():
             if table.oid in {it["relation_oid"] for it in row["tables"]}:

@@ -160,6 +160,7 @@ def _images(
         metadata=["change_type", "commit_lsn", "seq"],
         metadata_prefix=_PREFIX,
         missing_table="ignore",
+        gaps="cross",
     )
     for batch in batches:
         records = pa.record_batch(batch)

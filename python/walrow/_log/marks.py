@@ -16,6 +16,7 @@ from walrow._results import Result, result
 class Why(StrEnum):
     """The code of an event that changes a table without a message in the stream."""
 
+    GAP = "gap"
     HAD_ROWS = "had_rows"
     NEW = "new_in_publication"
     LEFT = "left_publication"
@@ -96,9 +97,39 @@ class Mark(Result):
         """
         if self.accepted is not None or position < min(self.since, end):
             return False
+        if self.code is Why.GAP and position == self.since:
+            return False
         if self.until is None or self.code.needs_load:
             return self.until is None or position < self.until
         return position < min(self.until, end)
+
+
+class Gap(NamedTuple):
+    """A range of LSNs of which the server sent no changes, of any table.
+
+    It is a mark of each table, once a look behind it `has_marks`.
+    """
+
+    start: Lsn
+    end: Lsn
+    #: The code of the reason, as the log has it.
+    cause: str
+    has_marks: bool = False
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of its marks."""
+        text = (
+            f"the server did not send the changes between {self.start} and {self.end}"
+        )
+        return Reason(Why.GAP, text)
+
+    def added_to(self, marks: Iterable[Mark]) -> list[Mark]:
+        """The marks of a table, with one for this gap."""
+        found = [*marks]
+        if any(it.code is Why.GAP and it.since == self.start for it in found):
+            return found
+        return [*found, Mark(*self.reason, self.start, seen=self.end)]
 
 
 def marked(

@@ -68,7 +68,7 @@ def tables_of(log: LogDirectory, record: Published) -> list[LogTable]:
             pairs.pop(oid, None)
         elif oid in pairs or left.needs_ruling or erased.get(oid, 0) > log.start:
             pairs[oid] = split(left.name, left.schema)
-    marks = {oid: tuple(record.marks.get(oid, ())) for oid in pairs}
+    marks = {oid: tuple(record.marks_of(oid)) for oid in pairs}
     return [
         LogTable(
             oid,

@@ -1,7 +1,7 @@
 """The tables of a log that are incomplete until they are loaded again.
 
-The receiver writes it in the log's directory, into `_load-needed`, with what publications had when
-it looked last.
+The receiver writes them in the log's directory, into `_gaps`: the marks of tables, the gaps of all
+tables, and the tables that left. `_load-needed` has what publications had when it looked last.
 """
 
 from __future__ import annotations
@@ -112,12 +112,14 @@ def _read_accepted(read: Callable[[str], bytes]) -> dict[_Key, dt.datetime]:
 def read_published(read: Callable[[str], bytes]) -> Published:
     """Reads the published tables of the receiver's last look. A damaged file is a LogError."""
     try:
-        found = json.loads(read(_NEEDED))
+        # The look comes first: a reader may see newer marks, and never older ones.
+        found = _object(read, _NEEDED) | _object(read, _GAPS)
+        if not found:
+            return Published(None, Lsn(0))
+        found = {"published": None, "position": "0/0"} | found
         names = {key: name for name, key in _KEYS.items()}
         renamed = {names.get(key, key): it for key, it in found.items()}
         return Published(**values_of(Published, renamed))
-    except FileNotFoundError:
-        return Published(None, Lsn(0))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -126,12 +128,20 @@ def read_published(read: Callable[[str], bytes]) -> Published:
         raise LogError(text, code="damaged", file=_NEEDED) from None
 
 
+def _object(read: Callable[[str], bytes], name: str) -> dict[str, Any]:
+    try:
+        return {**json.loads(read(name))}
+    except FileNotFoundError:
+        return {}
+
+
 def write_published(log: Path, value: Published) -> None:
-    """Replaces the file in the log's directory."""
+    """Replaces the files in the log's directory. A crash between them leaves the new marks."""
     found = value._asdict() | {"owners": list(value.owners.items())}
     record = {_KEYS.get(name, name): it for name, it in found.items()}
-    text = json.dumps(record, default=_plain)
-    LogObjects(log).replace(_NEEDED, text.encode())
+    gaps = {name: record.pop(name) for name in _OF_GAPS}
+    for name, each in ((_GAPS, gaps), (_NEEDED, record)):
+        LogObjects(log).replace(name, json.dumps(each, default=_plain).encode())
 
 
 def _plain(it: Any) -> dict[Any, Any]:
@@ -140,6 +150,9 @@ def _plain(it: Any) -> dict[Any, Any]:
 
 #: The keys of the record that are not the names of the fields.
 _KEYS = {"tables": "published", "marks": "incomplete"}
+#: What readers ask for.
+_OF_GAPS = ("incomplete", "gaps", "left")
+_GAPS = "_gaps"
 _NEEDED = "_load-needed"
 _ACCEPTED = "_load-accepted"
 #: A table, the place of its mark, the code, and the LSN. Without a place, the table left.

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from walrow._log.left import Left, Owner, split
-from walrow._log.marks import Mark
+from walrow._log.marks import Gap, Mark
 from walrow._log.new_files import NewFiles
 from walrow._log.told import Hearing
 from walrow._log.young_tables import YoungTable
@@ -51,6 +51,16 @@ class Published(NamedTuple):
     next_xid: int | None = None
     #: The oldest transaction that can have changed the catalog after the last look.
     horizon: int | None = None
+    #: The ranges of LSNs of which the server sent nothing.
+    gaps: Sequence[Gap] = ()
+
+    def marks_of(self, oid: int) -> list[Mark]:
+        """The marks of a table. A gap is one of each table, until a look has marked them."""
+        marks = self.marks.get(oid, [])
+        for gap in self.gaps:
+            if not gap.has_marks:
+                marks = gap.added_to(marks)
+        return [*marks]
 
     def parts(self) -> dict[tuple[int, int], int]:
         """The files of the tables that have the rows of tables, by the OIDs of both."""

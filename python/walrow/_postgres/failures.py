@@ -151,6 +151,15 @@ def deserves_reconnect(error: BaseException) -> bool:
     return verdict_of(error) is Verdict.TEMPORARY
 
 
+def is_of_content(error: BaseException) -> bool:
+    """Whether the server failed on what it should send: it fails there again and again.
+
+    A value has another encoding or is too large, a row filter fails, or the WAL is beyond its decoder.
+    """
+    sqlstate = error.sqlstate if isinstance(error, ReplicationError) else None
+    return (sqlstate or "")[:2] in {"22", "54", "P0", "XX"}
+
+
 def verdict_of(error: BaseException) -> Verdict:
     """Judges an error. An error that is not about a connection is permanent."""
     cause = cause_of(error)

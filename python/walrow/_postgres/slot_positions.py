@@ -36,6 +36,12 @@ def has_other_positions(conn: psycopg.Connection[Any]) -> bool:
     return before[0] is not None and not before[0] <= position <= after[0]
 
 
+def end_of_wal(conn: psycopg.Connection[Any]) -> tuple[Lsn, bool]:
+    """The end of the WAL that a server may have sent, and whether the server is a primary."""
+    end, is_primary = conn.execute(_SENT).fetchone() or (None, False)
+    return Lsn(int(end or 0)), is_primary
+
+
 def position_of_now(given: dict[str, Any], *, is_other: bool) -> Lsn:
     """A position of streams, behind everything that is committed, which the server will reach."""
     with connect_for_sql(given) as conn:
@@ -138,6 +144,11 @@ SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
         ELSE pg_current_wal_insert_lsn() END - '0/0',
     CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
         ELSE pg_current_wal_flush_lsn() END - '0/0'
+"""
+_SENT = """
+SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_flush_lsn() END - '0/0',
+    NOT pg_is_in_recovery()
 """
 #: An ID makes a commit record. A standby has no such position.
 _COMMIT = """

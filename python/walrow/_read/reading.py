@@ -145,6 +145,8 @@ def read(
         missing_table: The policy for chosen tables that the source does not contain:
             `"error"`, which names all of them, or `"ignore"` for no rows. With `start`
             or `end`, they may always be missing.
+        gaps: The policy for a gap of a log, in which the server did not send the changes:
+            `"error"`, raised after the batches before it, or `"cross"`.
         spool_memory: The memory that all open and prepared transactions take together:
             bytes, or a text such as `"64MiB"`. Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the system's directory

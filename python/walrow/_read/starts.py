@@ -53,6 +53,7 @@ def start_in_capture(source: Any, time: dt.datetime, options: Mapping[str, Any])
             end=time,
             unfinished="ignore",
             missing_table="ignore",
+            gaps="cross",
             **own,
         ) as reader,
     ):

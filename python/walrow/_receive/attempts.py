@@ -130,13 +130,13 @@ class Streaming:
 
     def fail(self, error: Error) -> bool:
         """Learns of a failed connection. Returns whether the next ones go on without streaming."""
-        if (
-            getattr(error, "sqlstate", None) != INTERNAL_ERROR
-            or self._until is not None
-        ):
-            return False
-        self._until = Lsn(0)
-        return True
+        return getattr(error, "sqlstate", None) == INTERNAL_ERROR and self.stop()
+
+    def stop(self) -> bool:
+        """Goes on without streaming for a while. Returns false if it is off already."""
+        is_on = self._until is None
+        self._until = Lsn(0) if is_on else self._until
+        return is_on
 
     def may_stream(self, end_of_wal: Lsn, durable: Lsn) -> bool:
         """Whether a new connection may stream: not until the log has all of the WAL that failed."""

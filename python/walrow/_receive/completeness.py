@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import LASTING, Mark, Why, needs_of
+from walrow._log.marks import LASTING, Gap, Mark, Why, needs_of
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, uses, versions_between
@@ -47,6 +47,7 @@ from walrow._receive.looks import Look, with_parts
 from walrow._receive.marks import (
     Questions,
     absent,
+    across,
     after_load,
     after_look,
     after_names,
@@ -128,7 +129,9 @@ class Completeness:
 
     def begin_with_slot(self, start: Lsn, xmin: int | None) -> None:
         """Records where a log begins whose slot exists, before the slot is confirmed further."""
-        if self._record().tables is None:
+        before = self._record()
+        # Behind a gap, all tables are loaded.
+        if before.tables is None and not before.gaps:
             begun = Published(None, start, self._publications, horizon=xmin)
             write_published(self._log, begun)
 
@@ -170,6 +173,26 @@ class Completeness:
         record = at_beginning(tables, lacking, self._publications, start)
         record = record._replace(names=names, next_xid=next_xid)
         self._store(record._replace(marks={}), record)
+
+    def cross(self, gap: Gap) -> None:
+        """Records that no table is whole, before the log crosses a gap, and requests a load of all."""
+        with self._lock:
+            before = self._record()
+            # An attempt that has failed before the log has crossed it.
+            if not any(it.start == gap.start for it in before.gaps):
+                request(self._log, None)
+            logged: Collection[int] = ()
+            # An empty log may not be there yet.
+            with contextlib.suppress(Error, OSError):
+                logged = self._read_log(Log(self._log))
+            self._store(before, across(before, gap, logged))
+            # A look that has begun may have seen the tables before.
+            self._generation += 1
+            self._due, self._stamps = 0.0, None
+
+    def files(self) -> list[int]:
+        """The OIDs of the tables and partitions that a look has seen."""
+        return [part for _, part in self._record().parts()]
 
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
         """Compares before the end. The answer is a position of the stream behind the look."""
@@ -358,8 +381,8 @@ class Completeness:
             for it in (() if self._look is None else self._look.tables)
             if (open_ := self._asked.get(it.oid))
             and open_ != asked.get(it.oid)
-            # Its next rows would need another load.
-            and LASTING.isdisjoint(mark.code for mark in open_)
+            # Its next rows would need another load. A gap has requested one of all tables.
+            and {Why.GAP, *LASTING}.isdisjoint(mark.code for mark in open_)
         ]
         if not new:
             return

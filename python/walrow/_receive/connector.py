@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
+from walrow._log.marks import Gap
 from walrow._lsn import Lsn
 from walrow._postgres.commands import (
     CreatedSlot,
@@ -128,8 +129,17 @@ class Connector:
         connected()
         return Linked(number, identify_system(self._stream.connection))
 
-    def inspect(self, number: int, system: IdentifySystem, last: Last | None) -> Found:
-        """Reads what shows whether the server and the slot continue a log."""
+    def inspect(
+        self,
+        number: int,
+        system: IdentifySystem,
+        last: Last | None,
+        files: Callable[[], Iterable[int]],
+    ) -> Found:
+        """Reads what shows whether the server and the slot continue a log.
+
+        `files` returns the OIDs of known tables and partitions.
+        """
         conn = self.stream.connection
         history: Any = ()
         if system.timeline > 1:
@@ -147,8 +157,12 @@ class Connector:
         slot = None
         if found is not None:
             confirmed = None if found[2] is None else Lsn(int(found[2]))
-            slot = SlotFound(found[0], found[1], confirmed, found[3], found[4])
-        status = None if slot is None else _status(conn, system, slot, last)
+            slot = SlotFound(
+                found[0], found[1], confirmed, found[3], found[4], has_sent=found[5]
+            )
+        status = _status(conn, system, slot, last)
+        oids = "{" + ",".join(map(str, files())) + "}"
+        size = conn.execute(sql.SQL(_TABLE_BYTES).format(oids)).fetchone()
         is_standby = row is None or bool(row[0])
         has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
         self._has_other_positions = has_other_positions(conn)
@@ -161,6 +175,7 @@ class Connector:
             status,
             self._has_other_positions,
             has_trigger is not None,
+            0 if size is None else int(size[0]),
         )
 
     def make(
@@ -199,13 +214,20 @@ class Connector:
         return Made(number, SlotStart(created.consistent_point))
 
     def check(
-        self, wanted: Check, goal: Goal, begins: Callable[[Lsn, int | None], None]
+        self,
+        wanted: Check,
+        goal: Goal,
+        begins: Callable[[Lsn, int | None], None],
+        cross: Callable[[Gap], None],
     ) -> Checked:
         """Checks what would fail later, and finds the goal.
 
-        `begins` is called with the position and the `catalog_xmin` of a slot that begins a log.
+        Before, it calls `cross` with a gap, and `begins` with the position and the `catalog_xmin` of
+        a slot that begins a log.
         """
         conn, parts = self.stream.connection, wanted.parts
+        if wanted.gap is not None:
+            cross(wanted.gap)
         notes, start, findings, position = [], None, None, None
         if Part.FAILOVER in parts and self._copy_to_standbys():
             notes.append(f'slot "{self._slot}" is copied to standbys now')
@@ -291,11 +313,13 @@ def slot_now(conn: psycopg.Connection[Any], slot: str) -> Lsn | None:
 def _status(
     conn: psycopg.Connection[Any],
     system: IdentifySystem,
-    slot: SlotFound,
+    slot: SlotFound | None,
     last: Last | None,
 ) -> XidStatus | None:
     """The status of a transaction that a slot does not send again. A standby may be behind."""
-    if last is None or last.xid is None or (slot.confirmed or 0) <= last.lsn:
+    if last is None or last.xid is None:
+        return None
+    if slot is not None and (slot.confirmed or 0) <= last.lsn:
         return None
     row = conn.execute(_NEXT_XID).fetchone() if system.xlogpos >= last.lsn else None
     if row is None:
@@ -388,7 +412,16 @@ SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,
     -- Version 16 does not say why a standby lost it.
     coalesce(pg_catalog.to_jsonb(s) ->> 'invalidation_reason', CASE
         WHEN pg_catalog.pg_is_in_recovery() AND pg_catalog.to_jsonb(s) ->> 'conflicting' = 'true'
-        THEN 'conflicting' END)
+        THEN 'conflicting' END),
+    COALESCE((pg_catalog.pg_stat_get_replication_slot(slot_name)).total_txns > 0, false)
 FROM pg_catalog.pg_replication_slots s
 WHERE slot_name = {}
+"""
+# Without locks, which the sizes of files would need.
+_TABLE_BYTES = """
+SELECT COALESCE(sum(c.relpages::bigint + COALESCE(t.relpages, 0)), 0)
+    * pg_catalog.current_setting('block_size')::bigint
+FROM pg_catalog.pg_class AS c
+LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.reltoastrelid
+WHERE c.oid = ANY ({})
 """

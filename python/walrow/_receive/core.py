@@ -14,12 +14,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
 from walrow._lsn import Lsn
 from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._receive import events, load
+from walrow._receive.claims import Claims
 from walrow._receive.disk import Disk
 from walrow._receive.disk_states import (
     Arrived,
@@ -118,6 +119,7 @@ class Core:
         #: When everything that is left must end, after a stop.
         self._must_end = math.inf
         self._last_look = LastLook.DUE
+        self._claims = Claims()
         #: The last position that was confirmed over this connection.
         self._confirmed = Lsn(0)
         #: When the server was asked last for its position, and heard last.
@@ -140,7 +142,8 @@ class Core:
                     link = math.inf
                 said = self._closing_since + _CLOSE_SECONDS
                 said = said if self._now < said else math.inf
-                return min(disk, loads, link, self._ask_due, said)
+                claims = self._claims.due if self.is_streaming else math.inf
+                return min(disk, loads, link, self._ask_due, said, claims)
             case Draining(until) | Asking(until) | Dropping(until):
                 return min(disk, until)
             case Over():
@@ -240,6 +243,8 @@ class Core:
         self._now = now
         if isinstance(event, _ANSWERS):
             self._heard = now
+        if isinstance(event, events.Linked):
+            self._claims.begin(event.system.xlogpos)
         actions = self._note(event, now)
         if self.disk is not None:
             actions += self.disk.advance(now)
@@ -257,9 +262,13 @@ class Core:
 
     def _note(self, event: events.Event, now: float) -> list[events.Action]:  # noqa: PLR0911, PLR0912 -- a case for each kind
         match event:
-            case Arrived():
+            case Arrived(_, claimed):
+                if not self.link.has_other_positions:
+                    event = replace(event, server_lsn=self._claims.believed(claimed))
                 self.link.sent(event.server_lsn)
                 return self._of_disk(event, now)
+            case events.EndSeen():
+                return self._end_seen(event, now)
             case Did() | Refused() | CatalogRead():
                 return self._of_disk(event, now)
             case events.Ticked():
@@ -448,6 +457,15 @@ class Core:
             return self._end(None, now)
         return self._confirm(now)
 
+    def _end_seen(self, seen: events.EndSeen, now: float) -> list[events.Action]:
+        believed = self._claims.answer(seen.end, is_last=seen.is_primary)
+        if not self.is_receiving:
+            return []
+        if believed is None:
+            wanted = self.link.refuse_position(seen.end, self._log)
+            return self._of_link(wanted, now)
+        return self._of_disk(Arrived(b"", believed), now)
+
     def _looked(self, position: Lsn | BaseException, now: float) -> list[events.Action]:
         """Moves the goal behind the last look, so that the log explains what the look has seen."""
         if not isinstance(self.phase, Running):
@@ -495,6 +513,9 @@ class Core:
         disk = self.disk
         if disk is None or not self.is_streaming:
             return []
+        if now >= self._claims.due:
+            self._claims.ask(now)
+            return [events.AskEnd()]
         if now >= self._ask_due:
             # An idle server would be silent for long.
             self._asked, self._confirmed = now, disk.confirmable
@@ -525,6 +546,8 @@ class Core:
         return LogSeen(
             disk.durable,
             disk.last,
+            disk.gap_end,
+            disk.open_commit,
             disk.asked,
             is_open=self._closing_since == math.inf,
             is_free=self._is_free,
@@ -532,6 +555,7 @@ class Core:
             is_compared=disk.is_compared,
             lacks_first_load=disk.lacks_first_load and not self.loads.is_first,
             is_pending=not isinstance(self.loads.state, load.Nothing),
+            has_load=disk.load is not None,
             has_given_up=disk.has_given_up,
         )
 

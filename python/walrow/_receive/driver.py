@@ -26,12 +26,14 @@ from walrow._core import Catalog, LogWriter
 from walrow._log import requests as load_requests
 from walrow._log.retention import Keeper
 from walrow._log.stopped import refuse_stopped, stop, way_out
+from walrow._lsn import Lsn
 from walrow._postgres.commands import CreatedSlot, drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.copying import was_busy
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.preflight.hosts import look_at_hosts
 from walrow._postgres.shutdown import STOPPING, ShutdownWatch
+from walrow._postgres.slot_positions import end_of_wal
 from walrow._postgres.stream_options import is_streamed
 from walrow._receive import events, load
 from walrow._receive.askers import Asker, read_catalog
@@ -83,6 +85,7 @@ class Driver:
             Want.FAILOVER: options.failover,
             Want.SNAPSHOT: options.snapshot,
             Want.GOAL: options.until == "now",
+            Want.CROSS_GAP: options.cross_gap,
             Want.STREAMING: is_streamed(
                 streaming=options.streaming, messages=options.messages
             ),
@@ -351,6 +354,9 @@ class Driver:
                 dropped = dropper.do(self._drop_slot)
                 dropper.close()
                 self._answer(dropped, events.SlotDropped, events.SlotDropped)
+            case events.AskEnd():
+                end = self._asker.ask(end_of_wal)
+                self._answer(end, lambda it: events.EndSeen(*it), _no_end)
             case events.LookLast() | events.AskLast():
                 self._ask_last(action)
             case events.Say(word, note):
@@ -370,12 +376,14 @@ class Driver:
     def _use(self, connector: Connector, action: events.Use) -> None:
         match action:
             case events.Inspect(number, system, last):
-                self._step(number, connector.inspect, number, system, last)
+                files = self._completeness.files
+                self._step(number, connector.inspect, number, system, last, files)
             case events.Make(number, parts):
                 self._step(number, connector.make, number, parts, self._slot_began)
             case events.Check(number):
-                begins = self._completeness.begin_with_slot
-                self._step(number, connector.check, action, self._goal, begins)
+                facts = self._completeness
+                record = (facts.begin_with_slot, facts.cross)
+                self._step(number, connector.check, action, self._goal, *record)
             case events.StartStream(number, start, options):
                 self._step(number, connector.start, number, start, options)
             case events.WatchServer():
@@ -473,6 +481,9 @@ class Driver:
         return connect_to_ask(self._server.asked, f"(questions for slot {self._slot})")
 
     def _slot_began(self, created: CreatedSlot | None) -> None:
+        if self._core.durable:
+            # Behind a gap, no table is whole anyway.
+            return
         if created is None:
             self._completeness.begin_unknown()
         elif created.snapshot is not None:
@@ -570,6 +581,10 @@ class Driver:
         is_end_known = not core.link.has_other_positions
         seen = Seen(core.durable, core.counts, progress, trouble, is_end_known)
         self._reports.report(word, seen, note, now=now)
+
+
+def _no_end(_: BaseException) -> events.EndSeen:
+    return events.EndSeen(Lsn(0))
 
 
 def _judged(error: BaseException) -> events.Judged:

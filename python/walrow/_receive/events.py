@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walrow._core import Catalog
+    from walrow._log.marks import Gap
     from walrow._lsn import Lsn
     from walrow._postgres.commands import IdentifySystem
     from walrow._postgres.preflight import Finding
@@ -60,7 +61,7 @@ class Found:
 
     `history` are the ends of its earlier timelines, or why they cannot be read. `status` is the outcome of
     the log's last transaction, if the slot does not send that again. With `has_other_positions`, its
-    SQL functions return other LSNs than its stream has.
+    SQL functions return other LSNs than its stream has. The published tables have about `table_bytes`.
     """
 
     number: int
@@ -71,6 +72,7 @@ class Found:
     status: XidStatus | None
     has_other_positions: bool = False
     has_trigger: bool = False
+    table_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,14 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class EndSeen:
+    """The end of the server's WAL, as a primary or a standby has it. 0/0 if it did not answer."""
+
+    end: Lsn
+    is_primary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LastAnswered:
     """The last questions before the end are answered, or why the log was not compared."""
 
@@ -217,6 +227,7 @@ Event = (
     | StopWanted
     | CatalogAged
     | Looked
+    | EndSeen
     | LastAnswered
     | SlotDropped
 )
@@ -271,11 +282,15 @@ class Make:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Checks what would fail later, and finds the goal. The answer is `Checked`."""
+    """Checks what would fail later, and finds the goal. The answer is `Checked`.
+
+    Before it, the marks of a `gap` are recorded.
+    """
 
     number: int
     parts: frozenset[Part]
     confirmed: Lsn
+    gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +359,11 @@ class LookLast:
 
 
 @dataclass(frozen=True, slots=True)
+class AskEnd:
+    """Asks for the end of the server's WAL. The answer is `EndSeen`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskLast:
     """Asks for open work, and compares the looks with the log. The answer is `LastAnswered`."""
 
@@ -405,6 +425,7 @@ Action = (
     | RecordStop
     | DropSlot
     | LookLast
+    | AskEnd
     | AskLast
     | Say
     | ReadCatalog

@@ -16,8 +16,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
+from walrow._log.marks import Gap
 from walrow._lsn import Lsn
-from walrow._postgres.failures import LOCK_NOT_AVAILABLE
+from walrow._postgres.failures import LOCK_NOT_AVAILABLE, is_of_content
 from walrow._receive.attempts import Attempts, Streaming
 from walrow._receive.events import (
     AbandonLog,
@@ -71,6 +72,7 @@ from walrow._receive.link_states import (
 from walrow._receive.load import Note
 from walrow._receive.orders import Session
 from walrow._receive.resuming import (
+    SlotGap,
     SlotStart,
     check_last_transaction,
     check_not_older,
@@ -78,6 +80,8 @@ from walrow._receive.resuming import (
     check_timeline,
     doubt_of_beginning,
     doubt_of_prepared,
+    gap_error,
+    undecodable,
 )
 from walrow._receive.same_server import (
     Comparison,
@@ -135,6 +139,10 @@ class Link:
         #: Up to where the slot was confirmed when this connection began.
         self._confirmed = Lsn(0)
         self._slot_start: SlotStart | None = None
+        #: The gap that this connection crosses. It ends where a slot begins that is being made.
+        self._gap: SlotGap | None = None
+        #: Whether the server cannot decode the transaction behind the log's end.
+        self._fails: SlotGap | None = None
         #: The purpose of the current connection, and the finished purpose of the connection before.
         self._purpose = self._before = Comparison.FIRST
         is_known = Want.SNAPSHOT in wishes.wanted
@@ -227,7 +235,7 @@ class Link:
             case Found():
                 return self._found(event, log, now)
             case Made(number, slot_start):
-                return self._made(number, slot_start, now)
+                return self._made(number, slot_start, log, now)
             case Checked():
                 return self._checked(event, log, now)
             case Started(number):
@@ -286,6 +294,7 @@ class Link:
         self, error: BaseException, log: LogSeen, now: float
     ) -> list[Action | Wish]:
         """The connection is lost, or does not come: another attempt, or the end."""
+        was_streaming = isinstance(self.state, Streams)
         left = self.leave(log)
         if not isinstance(error, Error):
             self.state = Ended(error)
@@ -299,6 +308,8 @@ class Link:
             is_known=self.system is not None,
             has_given_up=log.has_given_up,
         )
+        if attempt is None and was_streaming and is_of_content(error):
+            return [*left, *self._cannot_decode(error, now)]
         if attempt is None:
             self.state = Ended(error)
             return left
@@ -307,6 +318,29 @@ class Link:
         if Want.STREAMING in self._wishes.wanted and self.streaming.fail(error):
             text = f"{text}. {_WITHOUT_STREAMING}"
         return [*left, Say(attempt.state, text)]
+
+    def _cannot_decode(self, error: Error, now: float) -> list[Action | Wish]:
+        """Crosses a transaction that the server cannot decode, if somebody has asked for that."""
+        if not isinstance(error, ReplicationError):
+            return []
+        if Want.CROSS_GAP not in self._wishes.wanted:
+            size = 0 if self.found is None else self.found.table_bytes
+            self.state = Ended(undecodable(error, self._slot, size))
+            return []
+        # Only at its commit, its Begin says where it ends.
+        is_streamed = Want.STREAMING in self._wishes.wanted and self.streaming.stop()
+        if not is_streamed:
+            self._fails = SlotGap("undecodable", error.reason)
+        self.state = Away(now + _DECODE_PAUSE)
+        return [Say("connecting", error.reason)]
+
+    def _behind_failure(self, found: Found, log: LogSeen) -> SlotGap | None:
+        """The gap behind the failed transaction. Without its Begin, it ends where the WAL does."""
+        failed, self._fails = self._fails, None
+        if failed is None:
+            return None
+        end = found.system.xlogpos if log.open_commit is None else log.open_commit + 1
+        return failed._replace(end=Lsn(end)) if end > log.durable else None
 
     def leave(self, log: LogSeen) -> list[Action | Wish]:
         """Leaves the connection, wherever it is."""
@@ -322,6 +356,11 @@ class Link:
                 return []
             case _:
                 assert_never(state)
+
+    def refuse_position(self, end: Lsn, log: LogSeen) -> list[Action | Wish]:
+        """The server has claimed a position that its WAL does not have, which ends at `end`."""
+        text = f"the server sent a position beyond the end of its WAL, which is {end}"
+        return self._refuse(text, log)
 
     def refuse_log(
         self, failure: BaseException, log: LogSeen, now: float
@@ -341,6 +380,7 @@ class Link:
         """Connects. The connection before has done that."""
         self._numbers += 1
         self._before, self._purpose = before, Comparison.FIRST
+        self._gap = None
         self.state = Preparing(self._numbers, now, Step.CONNECTING)
         return [Connect(self._numbers)]
 
@@ -456,7 +496,7 @@ class Link:
             )
             return self._finally(error, log)
         try:
-            confirmed = check_slot(
+            slot = check_slot(
                 found.slot,
                 self._slot,
                 found.system.database,
@@ -465,23 +505,31 @@ class Link:
             )
         except ReplicationError as error:
             return self._finally(error, log)
-        self._confirmed = confirmed or Lsn(0)
-        self.useless_slot = None
-        notes: list[Action | Wish] = []
-        if confirmed is None or is_broken:
-            # The WAL that a broken load's slot has kept is useless without the earlier rows.
-            return self._make(number, drops=confirmed is not None, now=now)
-        if not durable and self._doubt is Doubt.OPEN:
-            self._doubt = Doubt.SAID
-            text = doubt_of_beginning(self._slot, confirmed)
-            notes.append(Note(f"warning: {text}"))
-        if durable and log.last is not None and confirmed > log.last.lsn:
+        if durable and not isinstance(slot, SlotGap):
+            slot = self._behind_failure(found, log) or slot
+        confirmed = slot.end if isinstance(slot, SlotGap) else slot
+        is_past = confirmed is None or (log.last and confirmed > log.last.lsn)
+        if durable and log.last is not None and is_past:
             try:
                 check_last_transaction(found.status, log.last, self._slot)
             except ConnectionLostError:
                 raise
             except ReplicationError as error:
                 return self._stop(error.reason, log, now)
+        self._gap = slot if isinstance(slot, SlotGap) and not is_broken else None
+        if self._gap is not None and (refused := self._refuse_gap(found, log, now)):
+            return refused
+        self._confirmed = confirmed or Lsn(0)
+        self.useless_slot = None
+        notes: list[Action | Wish] = []
+        if confirmed is None or is_broken:
+            # The WAL that a broken load's slot has kept is useless without the earlier rows.
+            drops = confirmed is not None or found.slot is not None
+            return self._make(number, drops=drops, now=now)
+        if not durable and self._doubt is Doubt.OPEN and self._gap is None:
+            self._doubt = Doubt.SAID
+            text = doubt_of_beginning(self._slot, confirmed)
+            notes.append(Note(f"warning: {text}"))
         if Want.SNAPSHOT in wanted and not durable and not log.is_pending:
             # Somebody else has created the slot: its snapshot is gone.
             notes.append(RequestAll())
@@ -491,41 +539,70 @@ class Link:
             start = SlotStart(confirmed)
         elif not durable:
             parts.add(Part.SLOT_START)
-        return [*notes, *self._check(number, parts, start, now)]
+        return [*notes, *self._check(number, parts, start, log, now)]
+
+    def _refuse_gap(
+        self, found: Found, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        """The end if nobody has asked to cross a gap. Empty if the log can cross it now."""
+        if self._gap is not None and Want.CROSS_GAP not in self._wishes.wanted:
+            error = gap_error(self._slot, self._gap, found.table_bytes)
+            return self._finally(error, log)
+        if not log.has_load:
+            return []
+        # The gap may have its place. It begins again behind the gap.
+        self.state = Away(now)
+        return [Leave(found.number), AbandonLog()]
 
     def _make(self, number: int, *, drops: bool, now: float) -> list[Action | Wish]:
         self._confirmed = Lsn(0)
         parts = {Part.DROP} if drops else set()
         if self._wishes.tables is not None:
             parts.add(Part.PUBLICATION)
-        if Want.SNAPSHOT not in self._wishes.wanted:
+        if Want.SNAPSHOT not in self._wishes.wanted or self._gap is not None:
             parts.add(Part.SLOT)
         self.state = Preparing(number, now, Step.MAKING)
         return [Make(number, frozenset(parts))]
 
     def _made(
-        self, number: int, slot_start: SlotStart | None, now: float
+        self, number: int, slot_start: SlotStart | None, log: LogSeen, now: float
     ) -> list[Action | Wish]:
         if slot_start is None:
             # The slot comes with the load that the log begins with.
             self.state = Preparing(number, now, Step.MAKING)
             return [BeginFirst()]
         self._doubt = Doubt.NONE
-        return self._check(number, set(), slot_start, now)
+        if self._gap is not None:
+            self._confirmed = slot_start.lsn
+            self._gap = self._gap._replace(end=slot_start.lsn)
+        return self._check(number, set(), slot_start, log, now)
 
     def first_began(self, now: float) -> list[Action | Wish]:
         """The load that the log begins with copies its tables: its slot exists."""
         if not self.is_making:
             return []
         self._doubt = Doubt.NONE
-        return self._check(self.number, set(), None, now)
+        return self._check(self.number, set(), None, LogSeen(), now)
 
     def _check(
-        self, number: int, parts: set[Part], start: SlotStart | None, now: float
+        self,
+        number: int,
+        parts: set[Part],
+        start: SlotStart | None,
+        log: LogSeen,
+        now: float,
     ) -> list[Action | Wish]:
         self._slot_start = start
         self.state = Preparing(number, now, Step.CHECKING)
-        return [Check(number, frozenset(parts | self._due), self._confirmed)]
+        parts = parts | self._due
+        gap = self._gap_of(log)
+        return [Check(number, frozenset(parts), self._confirmed, gap)]
+
+    def _gap_of(self, log: LogSeen) -> Gap | None:
+        gap = self._gap
+        if gap is None or gap.end is None:
+            return None
+        return Gap(log.durable, gap.end, gap.cause)
 
     def _checked(self, found: Checked, log: LogSeen, now: float) -> list[Action | Wish]:
         notes: list[Action | Wish] = [Note(it) for it in found.notes]
@@ -579,19 +656,28 @@ class Link:
         )
         self._purpose = plan.comparison
         slot_start = None if log.durable else self._slot_start
+        gap = self._gap_of(log) if log.durable else None
+        # A slot may be confirmed later than the log has crossed a gap.
+        behind = max(log.gap_end, gap.end if gap else Lsn(0))
         session = Session(
             system.timeline,
             self._timeline_start,
             slot_start,
-            self._confirmed,
+            max(self._confirmed, behind),
             plan.comparison,
             plan.asked,
+            gap,
         )
         asked = stream_arguments(plan.asked, wishes.stream_options)
         if not self.streaming.may_stream(system.xlogpos, log.durable):
             asked |= {"streaming": False}
         self.state = Preparing(number, now, Step.STARTING)
-        return [BeginSession(session), StartStream(number, plan.start, asked)]
+        notes: list[Action | Wish] = []
+        if self._gap is not None:
+            text = f"the changes between {log.durable} and {self._gap.end} are lost"
+            notes = [Note(f'slot "{self._slot}": {text}; all tables are loaded')]
+        start = max(plan.start, behind)
+        return [*notes, BeginSession(session), StartStream(number, start, asked)]
 
     # The ways out.
 
@@ -662,6 +748,8 @@ def _line(finding: Finding) -> str:
 
 #: Connecting, questions and the stream's start take less than this between two answers.
 ANSWER_SECONDS = 90.0
+#: The log takes what has come of the transaction meanwhile.
+_DECODE_PAUSE = 1.0
 _OTHER_POSITIONS = (
     "warning: the server's SQL functions return other LSNs than its stream has, so its lag "
     "and the WAL that the slot keeps are unknown"

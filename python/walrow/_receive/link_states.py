@@ -114,6 +114,7 @@ class Want(enum.Enum):
         SNAPSHOT: The log begins with a load.
         GOAL: The receiver ends when it has everything that is committed by now.
         STREAMING: Large transactions come before their commit.
+        CROSS_GAP: If changes are lost, the log continues behind them, with a snapshot of all tables.
     """
 
     CREATE = enum.auto()
@@ -121,18 +122,22 @@ class Want(enum.Enum):
     SNAPSHOT = enum.auto()
     GOAL = enum.auto()
     STREAMING = enum.auto()
+    CROSS_GAP = enum.auto()
 
 
 class LogSeen(NamedTuple):
     """The facts about the log and its loads. Without a log, its last end.
 
     It is free once no earlier attempt writes to it, and settled if everything that is queued is
-    durable. With `lacks_first_load`, the load that it begins with was given up. `is_pending` is
+    durable. The last gap ends at `gap_end`. A
+    transaction commits at `open_commit` whose end has not come. With `lacks_first_load`, the load that it begins with was given up. `is_pending` is
     whether something is still to be loaded.
     """
 
     durable: Lsn = Lsn(0)
     last: Last | None = None
+    gap_end: Lsn = Lsn(0)
+    open_commit: Lsn | None = None
     asked: Mapping[str, str] = {}
     is_open: bool = False
     is_free: bool = True
@@ -140,6 +145,7 @@ class LogSeen(NamedTuple):
     is_compared: bool = False
     lacks_first_load: bool = False
     is_pending: bool = False
+    has_load: bool = False
     has_given_up: bool = False
 
 

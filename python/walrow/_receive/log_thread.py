@@ -113,6 +113,8 @@ class LogThread:
                 counts["last_commit_time"],
                 counts["last_message"],
             ),
+            gap_end=writer.gap_end,
+            open_commit=writer.open_commit,
             relations=tuple(orders.Relation(*each) for each in relations),
         )
 
@@ -159,7 +161,10 @@ class LogThread:
 
 
 def _begin_session(writer: LogWriter, session: orders.Session) -> None:
-    writer.new_session()
+    if session.gap is not None:
+        writer.cross_gap(session.gap.end, session.gap.cause)
+    else:
+        writer.new_session()
     if session.comparison is Comparison.DONE:
         writer.assume_compared()
     else:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.left import Absence, Left, Owner
-from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
+from walrow._log.marks import Gap, Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFiles, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import (
@@ -26,7 +26,14 @@ from walrow._receive.looks import Look, with_parts
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers, writers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from walrow._log.items import LogTable
     from walrow._postgres.published import (
@@ -61,6 +68,20 @@ def at_beginning(
         marks[oid] = marked(marks.get(oid, ()), [HAD_ROWS], start)
     return found._replace(
         marks=marks, noticed=dict.fromkeys(marks, start), compared=start
+    )
+
+
+def across(before: Published, gap: Gap, logged: Iterable[int]) -> Published:
+    """The record before the log crosses a gap: no table is whole, known or not."""
+    oids = {*(before.tables or ()), *before.marks, *logged} - before.left.keys()
+    return before._replace(
+        tables=before.tables or {},
+        marks={**before.marks}
+        | {oid: gap.added_to(before.marks.get(oid, ())) for oid in oids},
+        noticed={**before.noticed} | dict.fromkeys(oids, gap.end),
+        gaps=[*(it for it in before.gaps if it.start != gap.start), gap],
+        # Messages of the event trigger are lost, too.
+        told=None,
     )
 
 
@@ -227,7 +248,20 @@ def after_look(before: Published, look: Look) -> Published:
         next_xid=look.next_xid,
         horizon=look.horizon or before.horizon,
     )
-    return after._replace(owners=_owners(before, after))
+    return _behind_gaps(after._replace(owners=_owners(before, after)), look)
+
+
+def _behind_gaps(record: Published, look: Look) -> Published:
+    """Marks the tables that a look at all sees behind a gap: they may have come in it, with rows."""
+    marks, noticed = dict(record.marks), dict(record.noticed)
+    if look.moved is not None:
+        return record
+    for gap in (it for it in record.gaps if not it.has_marks):
+        for table in look.tables:
+            marks[table.oid] = gap.added_to(marks.get(table.oid, ()))
+            noticed[table.oid] = max(noticed.get(table.oid, gap.end), gap.end)
+    gaps = [it._replace(has_marks=True) for it in record.gaps]
+    return record._replace(marks=marks, noticed=noticed, gaps=gaps)
 
 
 def _losers(

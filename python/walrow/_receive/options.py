@@ -67,6 +67,13 @@ class ReceiveOptions(WriterOptions):
         more="The server could never send such a value.",
     )
     messages: Value[bool] = Option("Logical messages come.", default=False)
+    cross_gap: Value[bool] = Option(
+        "If changes are lost, because the slot was dropped, invalidated, advanced or created again, or "
+        "a transaction cannot be decoded, the log continues behind them.",
+        default=False,
+        more="All tables are loaded then, and readers refuse their rows until that. Otherwise, it is an "
+        "error.",
+    )
     two_phase: Value[bool] = Option(
         "Prepared transactions come at PREPARE. They are in the log once they are committed.",
         default=False,

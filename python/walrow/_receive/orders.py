@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walrow._core import Catalog
+    from walrow._log.marks import Gap
     from walrow._lsn import Lsn
     from walrow._receive.resuming import SlotStart
     from walrow._receive.same_server import Comparison, Last
@@ -45,7 +46,8 @@ class Counts(NamedTuple):
 class Session(NamedTuple):
     """A session of the server. `timeline_start` is None if it is not known.
 
-    The slot was confirmed up to `confirmed`. An empty log begins at `slot_start`.
+    The slot was confirmed up to `confirmed`. An empty log begins at `slot_start`. A log that ends
+    before the slot's changes begin crosses a `gap` first.
     """
 
     timeline: int
@@ -54,6 +56,7 @@ class Session(NamedTuple):
     confirmed: Lsn
     comparison: Comparison
     asked: dict[str, str]
+    gap: Gap | None = None
 
 
 class Relation(NamedTuple):
@@ -69,7 +72,8 @@ class Relation(NamedTuple):
 class LogState:
     """The state of a log, as its writer knows it. Everything up to `position` is durable.
 
-    It is compared once the server has sent everything up to it. It is full if the unpublished
+    `gap_end` is where the last gap ends, and `open_commit` where a transaction commits whose end has
+    not come. It is compared once the server has sent everything up to it. It is full if the unpublished
     changes fill a segment. `relations` are new, and empty before the server is compared: they may
     be another server's.
     """
@@ -83,6 +87,8 @@ class LogState:
     has_changes: bool
     counts: Counts
     relations: tuple[Relation, ...] = ()
+    gap_end: Lsn | None = None
+    open_commit: Lsn | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,28 @@ if TYPE_CHECKING:
 
 
 class SlotFound(NamedTuple):
-    """The state of a slot. `wal_status` is whether the server has its WAL, `invalidation` why not."""
+    """The state of a slot. `wal_status` is whether the server has its WAL, `invalidation` why not.
+
+    As far as the server's statistics show, it `has_sent` transactions.
+    """
 
     plugin: str | None
     database: str | None
     confirmed: Lsn | None
     wal_status: str | None
     invalidation: str | None
+    has_sent: bool = False
+
+
+class SlotGap(NamedTuple):
+    """Why no slot continues a log, as a code and in words.
+
+    The slot's changes begin at `end`. None if a slot has to be created.
+    """
+
+    cause: str
+    text: str
+    end: Lsn | None = None
 
 
 class XidStatus(NamedTuple):
@@ -92,15 +107,26 @@ def check_slot(
     durable: Lsn,
     *,
     create: bool,
-) -> Lsn | None:
-    """Refuses a slot that does not continue where a log ends: it is another slot, or changes are lost.
+) -> Lsn | SlotGap | None:
+    """Refuses a slot that cannot continue a log: it is another slot.
 
-    Returns the position that it has confirmed. None if it does not exist.
+    Returns the position that it has confirmed. None if it does not exist, and a gap if changes are
+    lost.
     """
     if found is None:
-        if create and not durable:
+        if durable:
+            text = f"it does not exist, and the log ends at {durable}: the changes since then are lost"
+            return SlotGap("slot_missing", text)
+        if create:
             return None
-        raise _missing(slot, durable)
+        text = f'slot "{slot}" does not exist'
+        raise ReplicationError(
+            text,
+            sqlstate=UNDEFINED_OBJECT,
+            slot=slot,
+            advice=f"; create it with walrow slot create {slot}, or with ",
+            remedies=(Remedy("create", value=True),),
+        )
     confirmed = found.confirmed
     refusal = None
     if found.plugin != "pgoutput":
@@ -110,16 +136,50 @@ def check_slot(
     elif found.database != database:
         refusal = f"it belongs to database {found.database}: connect to that"
     elif found.wal_status == "lost":
-        refusal = _lost(found.invalidation)
+        text = f"{_lost(found.invalidation)}: changes are lost"
+        if durable:
+            return SlotGap("slot_lost", text)
+        refusal = f"{text}. Drop the slot, and create it again"
     elif durable and confirmed is not None and confirmed > durable:
-        refusal = (
+        text = (
             f"it was confirmed up to {confirmed}, but the log ends at "
             f"{durable}: it was created again, or another client used it, and the changes "
-            "between are lost. Begin with a new log, and a new copy of the tables"
+            "between are lost"
         )
+        return SlotGap("slot_moved", text, confirmed)
+    elif not durable and found.has_sent:
+        text = (
+            f"it has sent changes before, and the log is empty: what was committed up to "
+            f"{confirmed} is not in this log. If the log's volume is not mounted, mount it"
+        )
+        return SlotGap("slot_used", text, confirmed or Lsn(0))
     if refusal is not None:
         raise ReplicationError(f'slot "{slot}": {refusal}', slot=slot)
     return confirmed or Lsn(0)
+
+
+def gap_error(slot: str, gap: SlotGap, table_bytes: int) -> ReplicationError:
+    """The error for a gap that nobody has asked to cross, with the command and its cost."""
+    return ReplicationError(
+        f'slot "{slot}": {gap.text}; {_crossing(table_bytes)}',
+        sqlstate=UNDEFINED_OBJECT if gap.cause == "slot_missing" else None,
+        slot=slot,
+    )
+
+
+def undecodable(
+    error: ReplicationError, slot: str, table_bytes: int
+) -> ReplicationError:
+    """The server's error on a transaction that it may never decode, with what helps then."""
+    text = f"{error.reason}; if it never can, {_crossing(table_bytes)}"
+    return ReplicationError(text, sqlstate=error.sqlstate, slot=slot, hint=error.hint)
+
+
+def _crossing(table_bytes: int) -> str:
+    return (
+        'walrow receive --cross-gap, or on_gap = "snapshot" in the file of walrow run, continues '
+        f"behind the lost changes, with a new snapshot of all tables: {table_bytes / 1e6:,.1f} MB"
+    )
 
 
 def doubt_of_beginning(slot: str, confirmed: Lsn) -> str:
@@ -173,24 +233,4 @@ def _lost(invalidation: str | None) -> str:
         reason = "removed WAL that it needs"
     else:
         reason = f"invalidated it ({invalidation})"
-    return (
-        f"the server has {reason}: changes are lost. Drop the slot, and begin with a new "
-        "slot, a new log, and a new copy of the tables"
-    )
-
-
-def _missing(slot: str, durable: Lsn) -> ReplicationError:
-    text = f'slot "{slot}" does not exist'
-    if not durable:
-        return ReplicationError(
-            text,
-            sqlstate=UNDEFINED_OBJECT,
-            slot=slot,
-            advice=f"; create it with walrow slot create {slot}, or with ",
-            remedies=(Remedy("create", value=True),),
-        )
-    text += (
-        f", and the log ends at {durable}: the changes since then are lost with the slot. "
-        "Begin with a new log, and a new copy of the tables"
-    )
-    return ReplicationError(text, sqlstate=UNDEFINED_OBJECT, slot=slot)
+    return f"the server has {reason}"

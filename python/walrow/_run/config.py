@@ -54,6 +54,11 @@ class Source:
     streaming = ReceiveOptions.streaming
     origin = ReceiveOptions.origin
     jobs = ReceiveOptions.jobs
+    on_gap: Value[Literal["error", "snapshot"]] = Option(
+        "If changes are lost: an error, or the log continues behind them and loads all tables "
+        '("snapshot").',
+        default="error",
+    )
     start_within = ReceiveOptions.start_within.but(
         "The time within which a server must be reached for the first time. Default: 10 minutes "
         "with `--once`, otherwise without end."

@@ -86,6 +86,7 @@ def receive_by_file(
             retain=retention if retention != Retention() else None,
             progress=shown,
             stop=stop,
+            cross_gap=source.on_gap == "snapshot",
             **shared(source, ReceiveOptions),
             **shared(log, ReceiveOptions),
         )

@@ -111,6 +111,9 @@ def to_output(function: F) -> F:
 @library_option(
     "missing_table", "If the capture does not contain a --table: an error, or no rows."
 )
+@library_option(
+    "gaps", "If changes are missing in a log: an error, or continue behind them."
+)
 @library_option("profile")
 @to_output
 @source.quiet

@@ -232,6 +232,7 @@ _WORDS = {
     "timeline": "what comes next was received on this timeline",
     "asked": "the options of the stream from here on",
     "taken": "a transaction was prepared, and nothing came after it",
+    "gap": "the server did not send the changes of a range",
     "slot_start": "where the slot was when the log was begun",
     "prepared_before": "what may have been prepared before the slot was there",
 }

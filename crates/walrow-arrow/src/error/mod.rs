@@ -83,6 +83,14 @@ pub enum ErrorKind {
         /// Its SQLSTATE.
         sqlstate: String,
     },
+    /// The log lacks all changes of a range. The rows before it come first.
+    #[non_exhaustive]
+    Gap {
+        /// The last LSN before it.
+        start: Lsn,
+        /// The LSN where it ends.
+        end: Lsn,
+    },
     /// The source cannot be read.
     #[non_exhaustive]
     Source {
@@ -398,6 +406,11 @@ impl fmt::Display for ErrorKind {
             Self::Server { sqlstate } => write!(
                 f,
                 "the server ended the stream with an error, SQLSTATE {sqlstate}"
+            ),
+            Self::Gap { start, end } => write!(
+                f,
+                "the log lacks the changes between {start} and {end}, which the server did not \
+                 send: read the tables as of a later LSN, or begin at {end}"
             ),
             Self::Source { text, .. } => write!(f, "the source cannot be read: {text}"),
             Self::Internal { text } => write!(f, "internal error: {text}"),

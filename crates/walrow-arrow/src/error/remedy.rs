@@ -20,6 +20,8 @@ pub enum DecoderOption {
     Columns,
     /// [`crate::DecoderBuilder::with_framing`].
     Framing,
+    /// [`crate::DecoderBuilder::with_gaps`].
+    Gaps,
     /// [`crate::DecoderBuilder::with_late_start`].
     LateStart,
     /// [`crate::DecoderBuilder::with_message_limit`].
@@ -62,6 +64,7 @@ impl DecoderOption {
             Self::BatchRows => "batch_rows",
             Self::Columns => "columns",
             Self::Framing => "framing",
+            Self::Gaps => "gaps",
             Self::LateStart => "late_start",
             Self::MessageLimit => "message_limit",
             Self::Metadata => "metadata",

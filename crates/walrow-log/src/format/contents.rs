@@ -5,7 +5,7 @@ use crate::format::segment::{Foot, TableFoot};
 use crate::format::version::TableVersion;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use walrow_stream::fact::Source;
+use walrow_stream::fact::{Gap, Source};
 use walrow_stream::{Relation, Transaction};
 use walrow_wire::{Lsn, Oid};
 
@@ -29,6 +29,8 @@ pub(crate) struct Contents {
     changed: Vec<usize>,
     /// The approximate number of bytes that the tables have in a foot.
     foot_bytes: u64,
+    /// The gaps between whole transactions.
+    gaps: Vec<Gap>,
 }
 
 /// A relation version.
@@ -101,6 +103,11 @@ impl Contents {
         self.changed.clear();
     }
 
+    /// Adds a gap between transactions.
+    pub(crate) fn gap(&mut self, gap: Gap) {
+        self.gaps.push(gap);
+    }
+
     fn drop_current(&mut self) {
         for place in &self.changed {
             if let Some(table) = self.tables.get_mut(*place) {
@@ -119,6 +126,7 @@ impl Contents {
     /// Forgets the whole transactions.
     pub(crate) fn drop_whole(&mut self) {
         (self.transactions, self.times) = (0, None);
+        self.gaps.clear();
         for table in &mut self.tables {
             table.whole = Counts::default();
         }
@@ -233,9 +241,9 @@ impl Contents {
             }
         });
         let (_, time) = self.current;
-        let (transactions, times) = match which {
-            Which::Whole => (self.transactions, self.times),
-            Which::Current => (1, Some((time, time))),
+        let (transactions, times, gaps) = match which {
+            Which::Whole => (self.transactions, self.times, self.gaps.clone()),
+            Which::Current => (1, Some((time, time)), Vec::new()),
         };
         Foot {
             format: FORMAT,
@@ -247,6 +255,7 @@ impl Contents {
             source: source.clone(),
             undecided: None,
             load: None,
+            gaps,
             transactions,
             times,
             tables: tables.collect(),

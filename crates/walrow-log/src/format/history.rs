@@ -7,11 +7,19 @@ use crate::error::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that this crate writes.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
+/// The first version that was released. From version 3 on, readers refuse facts that they do not
+/// know.
+const FIRST: u32 = 2;
 
-/// The error for an object of another version than [`FORMAT`].
+/// Whether this crate reads objects of this version.
+pub(crate) const fn is_known(found: u32) -> bool {
+    found >= FIRST && found <= FORMAT
+}
+
+/// The error for an object of a version that this crate does not read.
 pub(crate) const fn other_version(found: u32) -> ErrorKind {
-    if found < FORMAT {
+    if found < FIRST {
         ErrorKind::Unreleased { found }
     } else {
         ErrorKind::Version { found }

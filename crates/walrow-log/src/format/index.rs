@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
-use walrow_stream::fact::Source;
+use walrow_stream::fact::{Gap, Source};
 use walrow_wire::Lsn;
 
 /// A segment of a log.
@@ -45,6 +45,9 @@ pub struct Segment {
     /// before its last part do not have this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<u64>,
+    /// The ranges in it whose changes the server did not send.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
     /// Bytes of the stream.
     pub stream_bytes: u64,
     /// Bytes of the frames before the foot.
@@ -124,6 +127,7 @@ impl Segment {
             times: foot.times,
             tables: tables.collect(),
             load: foot.load,
+            gaps: foot.gaps.clone(),
             stream_bytes: foot.stream_bytes,
             bytes: foot.bytes,
             crc32c: foot.crc32c,

@@ -19,7 +19,7 @@
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::blocks::{self, Window};
-use crate::format::history::{FORMAT, History, other_version};
+use crate::format::history::{FORMAT, History, is_known, other_version};
 use crate::format::undecided::Undecided;
 use crate::store::{OPEN, ReadAt};
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl Header {
         let what = DamagedPart::Block;
         let version = serde_json::from_slice(bytes);
         let Version { format: found } = version.map_err(|_| fault(ErrorKind::Damaged { what }))?;
-        if found != FORMAT {
+        if !is_known(found) {
             return Err(fault(other_version(found)));
         }
         let header = serde_json::from_slice(bytes);

@@ -18,8 +18,12 @@ const REQUESTS: &str = "_load-";
 const STOPPED: &str = "_stopped";
 /// The names of the targets that follow the log, and of a directory for who keeps them current.
 const FOLLOWED: [&str; 2] = ["_targets", "_run"];
+/// The name of the object with the tables that are not whole.
+const GAPS: &str = "_gaps";
 /// The other objects of a log that have one name only.
-const OWN: [&str; 8] = [OPEN, INDEX, CATALOG, STATE, WRITER, LOCK, UPKEEP, STOPPED];
+const OWN: [&str; 9] = [
+    OPEN, INDEX, CATALOG, STATE, WRITER, LOCK, UPKEEP, STOPPED, GAPS,
+];
 /// Objects that only the unreleased version 1 had.
 const UNRELEASED: [&str; 2] = ["_load", "_pruned"];
 /// The number of tries to open a log that seems to lack a segment.

@@ -9,12 +9,12 @@
 //! `zstd -d` skips the foot, and writes a stream that any decoder of pgoutput reads.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
-use crate::format::history::{FORMAT, History, other_version};
+use crate::format::history::{History, is_known, other_version};
 use crate::format::undecided::Undecided;
 use crate::store::{Objects, ReadAt, Store};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use walrow_stream::fact::Source;
+use walrow_stream::fact::{Gap, Source};
 use walrow_wire::Lsn;
 
 /// The first part number of merged segments. No transaction has this number of parts.
@@ -134,6 +134,9 @@ pub struct Foot {
     /// before its last part do not have this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<u64>,
+    /// The ranges in it whose changes the server did not send.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
     /// How many transactions it has. A part counts as one.
     pub transactions: u64,
     /// The least and the greatest commit time, in microseconds since 2000. Commit times are not
@@ -368,7 +371,7 @@ impl Foot {
             return Err(Partial::Damaged);
         }
         let Version { format } = serde_json::from_slice(json).map_err(|_| Partial::Damaged)?;
-        if format != FORMAT {
+        if !is_known(format) {
             // A foot of another version may have other fields.
             return Err(Partial::Version(format));
         }

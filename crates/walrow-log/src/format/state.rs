@@ -39,6 +39,13 @@ pub(crate) struct State {
     /// The last removed changes of each table, by OID.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) removed: BTreeMap<Oid, LastRemoved>,
+    /// Where the last gap ends whose segment was removed.
+    #[serde(
+        default,
+        with = "walrow_stream::fact::lsn::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) gap: Option<Lsn>,
     /// The last transaction with erased rows of each table, by OID.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) erased: BTreeMap<Oid, LastErased>,

@@ -214,13 +214,16 @@ impl Log {
     }
 
     /// Whether the segment has changes to read.
+    ///
+    /// A gap is one in each table.
     fn has(&self, segment: &Segment, plan: &Plan<'_>) -> bool {
-        plan.table.is_none_or(|wants| {
-            segment.tables.iter().any(|table| {
-                let version = self.index.versions.get(table.version);
-                version.is_some_and(|version| wants(version))
+        !segment.gaps.is_empty()
+            || plan.table.is_none_or(|wants| {
+                segment.tables.iter().any(|table| {
+                    let version = self.index.versions.get(table.version);
+                    version.is_some_and(|version| wants(version))
+                })
             })
-        })
     }
 
     /// Refuses a start before removed changes that would be read.
@@ -232,6 +235,7 @@ impl Log {
         }
         let removed = match plan.table {
             None => true,
+            _ if self.state.gap.is_some_and(|end| end > plan.start) => true,
             Some(wants) => self.removed().any(|(oid, schema, name, end)| {
                 end > plan.start
                     && wants(&TableVersion {

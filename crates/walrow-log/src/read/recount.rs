@@ -5,7 +5,7 @@ use crate::format::contents::{Contents, Which};
 use crate::format::segment::{Foot, TableFoot};
 use crate::spool::FileSpool;
 use std::sync::Arc;
-use walrow_stream::fact::Source;
+use walrow_stream::fact::{Gap, Source};
 use walrow_stream::{Assembler, Event, Fact};
 use walrow_wire::{Framing, Lsn};
 
@@ -59,7 +59,11 @@ impl Recount {
                         contents.truncate(relation);
                     }
                 }
-                Event::Fact(fact) => *continues |= *fact == Fact::Continues,
+                Event::Fact(fact) => match *fact {
+                    Fact::Continues => *continues = true,
+                    Fact::Gap(gap) => contents.gap(gap),
+                    _ => {}
+                },
                 Event::Commit { .. } => contents.commit(),
                 _ => {}
             }
@@ -98,6 +102,7 @@ pub(crate) struct Counts {
     continues: bool,
     transactions: u64,
     times: Option<(i64, i64)>,
+    gaps: Vec<Gap>,
     tables: Vec<TableFoot>,
 }
 
@@ -114,6 +119,7 @@ impl Counts {
             continues: foot.continues,
             transactions: foot.transactions,
             times: foot.times,
+            gaps: foot.gaps.clone(),
             tables,
         }
     }

@@ -71,6 +71,7 @@ impl Log {
             continues: segment.continues,
             transactions: segment.transactions,
             times: segment.times,
+            gaps: segment.gaps.clone(),
             tables: segment.tables.iter().filter_map(table).collect(),
             stream_bytes: segment.stream_bytes,
             bytes: segment.bytes,

@@ -286,6 +286,8 @@ fn join(one: Foot, next: Foot) -> Foot {
     } else {
         next.members.clone()
     });
+    let mut gaps = one.gaps;
+    gaps.extend(next.gaps);
     let mut tables = one.tables;
     for table in next.tables {
         add_table(&mut tables, table);
@@ -295,6 +297,7 @@ fn join(one: Foot, next: Foot) -> Foot {
         history: next.history,
         undecided: next.undecided,
         load: one.load.max(next.load),
+        gaps,
         start: one.start,
         part: one.part,
         end: next.end,

@@ -250,12 +250,15 @@ impl Upkeep {
         let boundary = self.end_of(removed.len());
         let last = self.last_changes(removed);
         let last_load = removed.iter().filter_map(|it| it.load).max();
+        let last_gap = removed.iter().flat_map(|it| &it.gaps).map(|gap| gap.end);
+        let last_gap = last_gap.max();
         let held_lock = held_lock.map_or_else(|| lock(&*store), Ok)?;
         let raise = |state: &mut State| {
             state.boundary = state.boundary.max(boundary);
             // A writer may have crashed before it noted that this load has ended. Then only these
             // segments say so.
             state.last_load = state.last_load.max(last_load.unwrap_or(0));
+            state.gap = state.gap.max(last_gap);
             for (oid, removed) in &last {
                 state.note_removed(*oid, removed.clone());
             }

@@ -8,7 +8,7 @@ use crate::store::OPEN;
 use crate::write::marks::Marks;
 use crate::write::open_file::OpenFile;
 use std::mem;
-use walrow_stream::fact::{Fact, Source};
+use walrow_stream::fact::{Fact, Gap, Source};
 use walrow_stream::{Change, Encoder, Message, Transaction, Truncate, Unread};
 use walrow_wire::Lsn;
 
@@ -231,6 +231,13 @@ impl Buffer {
         Fact::Position { lsn }.encode(false, &mut self.block);
         self.count(before);
         self.marks.end();
+    }
+
+    /// Notes a gap. Readers have to see it, so a segment is due.
+    pub(crate) fn gap(&mut self, gap: Gap) {
+        self.contents.gap(gap.clone());
+        self.note([Fact::Gap(gap)]);
+        self.has_changes = true;
     }
 
     /// Notes facts about the log.

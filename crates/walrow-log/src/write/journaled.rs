@@ -183,6 +183,11 @@ impl Journaled {
             Fact::Taken(taken) => source.last = Some(taken),
             Fact::SlotStart { lsn } => source.slot_start = Some(lsn),
             Fact::PreparedBefore(before) => source.prepared_before = Some(before),
+            Fact::Gap(gap) => {
+                source.gap_end = Some(gap.end);
+                self.contents.gap(gap);
+                self.has_changes = true;
+            }
             Fact::Undecided {
                 xid,
                 prepare_end_lsn: end,

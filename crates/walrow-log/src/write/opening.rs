@@ -126,6 +126,7 @@ fn complete(source: &mut Source, log: &Source) {
     source.timeline_start = log.timeline_start;
     source.last = log.last;
     source.slot_start = log.slot_start;
+    source.gap_end = log.gap_end;
     source.asked = log.asked;
     source.prepared_before = log.prepared_before;
     if source.session.is_empty() {

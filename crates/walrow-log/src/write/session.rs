@@ -151,6 +151,11 @@ impl Session {
         Some(Fact::Asked { options })
     }
 
+    /// Notes where a gap ends.
+    pub(crate) const fn cross_gap(&mut self, end: Lsn) {
+        self.source.gap_end = Some(end);
+    }
+
     pub(crate) fn set_slot_start(&mut self, lsn: Lsn) -> Option<Fact> {
         if self.source.slot_start == Some(lsn) {
             return None;
@@ -202,6 +207,7 @@ impl Session {
             source.asked = asked;
         }
         source.slot_start = found.slot_start.or(source.slot_start);
+        source.gap_end = found.gap_end.or(source.gap_end);
         if let Some(before) = found.prepared_before {
             source.prepared_before = before;
         }
@@ -215,5 +221,6 @@ pub(crate) struct Recovered {
     pub(crate) last: Option<Taken>,
     pub(crate) asked: Option<BTreeMap<String, String>>,
     pub(crate) slot_start: Option<Lsn>,
+    pub(crate) gap_end: Option<Lsn>,
     pub(crate) prepared_before: Option<PreparedBefore>,
 }

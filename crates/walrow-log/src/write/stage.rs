@@ -7,6 +7,7 @@
 //! | `append`, `advance` | → `Streaming` | `NotBegun` | stays | stays, or → `Crossing` | crosses first | stays |
 //! | `sync` | facts, `None` | facts, `None` | yes | yes | crosses first | yes |
 //! | `publish` | nothing to do | nothing to do | yes | yes | crosses first | yes |
+//! | `cross_gap` | → `Streaming` | `Another` | stays | `Another` | `Another` | `Another` |
 //! | `fill` | nothing to do | nothing to do | yes | yes | yes | yes |
 //! | `end_load` | `NoLoad` | `NoLoad` | `NoLoad` | not yet | not yet | → `Streaming` |
 //! | `give_up_load` | `NoLoad` | `NoLoad` | `NoLoad` | → `Streaming` | → `Streaming` | → `Streaming`, or `First` |
@@ -151,6 +152,18 @@ impl Stage {
             // A position that comes before the crossing has no new information.
             stage @ Self::Crossing(..) => (stage, Ok(())),
             Self::Broken(why) => (Self::Broken(why), Err(broken(why))),
+        }
+    }
+
+    /// Crosses a gap, which must not have the place of a load.
+    pub(crate) fn cross_gap(self, cross: impl FnOnce(&mut Tail) -> Result<(), Error>) -> Step<()> {
+        match self {
+            Self::Empty(mut tail) | Self::Streaming(mut tail) => {
+                let crossed = cross(&mut tail);
+                (Self::begun(tail), crossed)
+            }
+            Self::Broken(why) => (Self::Broken(why), Err(broken(why))),
+            stage => (stage, refused(LoadRefusal::Another)),
         }
     }
 

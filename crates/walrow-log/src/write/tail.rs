@@ -25,7 +25,7 @@ use crate::write::session::Session;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use walrow_stream::fact::{Fact, Source};
+use walrow_stream::fact::{Fact, Gap, Source};
 use walrow_stream::{Assembler, Catalog, Encoding};
 use walrow_wire::Lsn;
 
@@ -486,6 +486,23 @@ impl Tail {
         self.clear_journal(start)?;
         self.buffer.clear();
         self.start = start;
+        Ok(())
+    }
+
+    /// Publishes a gap up to this LSN, whose changes no server will send. Transactions that are
+    /// prepared there end as unknown: neither their decision nor its absence can be known.
+    pub(crate) fn cross_gap(&mut self, end: Lsn, reason: String) -> Result<(), Error> {
+        let mut unprepared = Assembler::default();
+        self.intake.begin_session();
+        self.publish_last_part(&mut unprepared)?;
+        if end > self.end() {
+            let gap = Gap::new(self.end(), end, reason);
+            self.buffer.gap(gap);
+            self.intake.go_to(&mut self.buffer, end);
+            self.intake.session_mut().cross_gap(end);
+        }
+        // After a failure of the store, another call publishes it.
+        self.publish(&mut unprepared)?;
         Ok(())
     }
 

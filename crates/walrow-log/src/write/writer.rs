@@ -360,6 +360,20 @@ impl Writer {
         self.step(|stage| stage.take(|tail, place| tail.advance(lsn, place)))
     }
 
+    /// Publishes that the server does not send the changes between the log's end and this LSN, with
+    /// the code of the reason. Call this before [`Writer::resume`], between sessions. The next
+    /// session begins at this LSN, and transactions that were prepared before it end as unknown.
+    ///
+    /// # Errors
+    /// A load is not complete, or the store failed: another call tries again.
+    pub fn cross_gap(&mut self, end: Lsn, reason: &str) -> Result<(), Error> {
+        let reason = reason.to_owned();
+        self.step(|stage| stage.cross_gap(|tail| tail.cross_gap(end, reason)))?;
+        check(&*self.store)?;
+        self.position = self.stage.tail()?.durable();
+        Ok(())
+    }
+
     /// Gives the whole transactions that fill blocks to the next segment, so that
     /// [`Writer::publish`] has less to do. Call it when the catalog has the definitions that these
     /// transactions use.

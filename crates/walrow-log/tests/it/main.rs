@@ -13,6 +13,8 @@ mod erasure;
 mod faults;
 mod fold;
 #[cfg(feature = "segments")]
+mod gaps;
+#[cfg(feature = "segments")]
 mod log;
 #[cfg(feature = "segments")]
 mod net;
@@ -32,7 +34,7 @@ mod stages;
 #[cfg(feature = "segments")]
 mod upkeep;
 #[cfg(feature = "segments")]
-mod version_2;
+mod versions;
 #[cfg(feature = "segments")]
 mod world;
 

@@ -196,7 +196,7 @@ fn hostile_segments_are_errors_and_take_little_memory() {
         (|foot| foot.bytes = u64::MAX, damaged(DamagedPart::Size)),
         (|foot| foot.end = Lsn::INVALID, damaged(DamagedPart::Range)),
         (|foot| foot.start = Lsn(8), damaged(DamagedPart::Name)),
-        (|foot| foot.format = 3, Err(ErrorKind::Version { found: 3 })),
+        (|foot| foot.format = 4, Err(ErrorKind::Version { found: 4 })),
         (
             |foot| foot.format = 1,
             Err(ErrorKind::Unreleased { found: 1 }),

@@ -6,7 +6,7 @@ use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher, whole_transaction};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Fault, MessagePlace};
-use crate::fact::{Fact, ReadCatalogs};
+use crate::fact::{Fact, ReadCatalogs, refused};
 use crate::frames::{Frames, Place};
 use crate::relation::Relation;
 use crate::transaction::{Change, Context, Event, Message, Prepared, Transaction, Unread};
@@ -278,7 +278,7 @@ impl Core {
                 match self.find(input) {
                     Ok(Some(Next::Begin)) if self.is_skipped() => continue,
                     Ok(Some(Next::Message(at, true))) => {
-                        return Ok(Some(self.fact_or_message(at, true)));
+                        return self.fact_or_message(at, true).map(Some);
                     }
                     found => return found,
                 }
@@ -286,23 +286,29 @@ impl Core {
             match reader.other(input)? {
                 // A skipped transaction returns no events, but its relations count.
                 Some(Next::End) if self.end_reading() => {}
-                Some(Next::Message(at, false)) => return Ok(Some(self.fact_or_message(at, false))),
+                Some(Next::Message(at, false)) => return self.fact_or_message(at, false).map(Some),
                 next => return Ok(next),
             }
         }
     }
 
-    /// Applies the message if it is a fact.
+    /// Applies the message if it is a fact. A fact that is not known may change what the stream
+    /// means, so it is an error.
     #[cold]
-    fn fact_or_message<'i>(&mut self, at: At<'i>, outside: Outside) -> Next<'i> {
+    fn fact_or_message<'i>(&mut self, at: At<'i>, outside: Outside) -> Result<Next<'i>, Error> {
         let next = Next::Message(at, outside);
         let in_stream = self.context.in_stream && !outside;
         let mut catalogs = std::mem::take(&mut self.session.catalogs);
         let peek = self.peek(at);
         let found = peek.and_then(|peek| fact(&peek, in_stream, &mut catalogs));
         self.session.catalogs = catalogs;
-        let Some(fact) = found else {
-            return next;
+        let fact = match found {
+            None => return Ok(next),
+            Some(Ok(fact)) => fact,
+            Some(Err(name)) => {
+                let fault = Fault::from(ErrorKind::UnknownFact { name });
+                return Err(fault.at(&self.frames, at.offset));
+            }
         };
         let facts = self.session.facts.get_or_insert_default();
         match &fact {
@@ -326,7 +332,7 @@ impl Core {
             Fact::Continues => facts.continues = true,
             _ => {}
         }
-        Next::Fact(Box::new(fact))
+        Ok(Next::Fact(Box::new(fact)))
     }
 
     /// Reads the current transaction, if there is one.
@@ -559,12 +565,19 @@ impl Core {
     }
 }
 
-/// The fact in a message.
-fn fact(peek: &Peek<'_>, in_stream: bool, catalogs: &mut ReadCatalogs) -> Option<Fact> {
+/// The fact in a message, or the name of a fact that must not be skipped.
+fn fact(
+    peek: &Peek<'_>,
+    in_stream: bool,
+    catalogs: &mut ReadCatalogs,
+) -> Option<Result<Fact, String>> {
     let Ok(wire::Message::Message(message)) = peek.message(in_stream) else {
         return None;
     };
-    catalogs.fact_of(&message)
+    match catalogs.fact_of(&message)? {
+        Fact::Unknown => Some(refused(message.content).map_or(Ok(Fact::Unknown), Err)),
+        fact => Some(Ok(fact)),
+    }
 }
 
 /// Parses a logical message. `place` says whether it is inside or outside a transaction.

@@ -174,6 +174,14 @@ impl Assembler {
         self.core.session.interrupted.missing()
     }
 
+    /// The commit LSN of a plain transaction whose Begin has come, and whose Commit has not.
+    pub const fn open_commit(&self) -> Option<Lsn> {
+        match self.core.phase {
+            Phase::Search(Search::Plain(_)) => Some(self.core.session.transaction.commit_lsn),
+            Phase::Search(_) | Phase::Reading(_) => None,
+        }
+    }
+
     /// The committed transaction that is being read.
     pub const fn transaction(&self) -> Option<&Transaction> {
         match self.core.phase {

@@ -5,7 +5,7 @@ use crate::lines;
 use lines::{line, lines, lines_of};
 use walrow_stream::{Assembler, Encoding, ErrorKind, Event, Fact, MessagePlace};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
-use walrow_wire::{Framing, Lsn, ReplicaIdentity};
+use walrow_wire::{Framing, LogicalMessage, Lsn, Message, PgString, ReplicaIdentity, Timestamp};
 
 const T: u32 = 16_384;
 const ID: (&str, u32, i32, bool) = ("id", 23, -1, true);
@@ -682,4 +682,28 @@ fn a_fact_says_which_seq_the_next_change_has() {
         }
     }
     assert_eq!(seqs, [2, 5, 5, 9, 0, 1]);
+}
+
+#[test]
+fn a_fact_that_is_not_known_is_refused_unless_it_may_be_skipped() {
+    let fact = |content: &str| {
+        let message = Message::Message(LogicalMessage {
+            xid: None,
+            transactional: false,
+            lsn: Lsn(0),
+            prefix: PgString(b"walrow"),
+            content: content.as_bytes(),
+        });
+        let mut frame = Vec::new();
+        message.encode_in_frame(Lsn(0), Timestamp(0), &mut frame);
+        frame
+    };
+    let mut assembler = Assembler::default();
+    let stream = fact(r#"{"fact":"later","may_skip":true}"#);
+    let event = assembler.next(&mut &*stream).unwrap();
+    assert!(matches!(event, Some(Event::Fact(fact)) if *fact == Fact::Unknown));
+    let stream = fact(r#"{"fact":"later","may_skip":false}"#);
+    let error = assembler.next(&mut &*stream).unwrap_err();
+    let reason = "the log has a fact of a later version of walrow, later: upgrade this walrow";
+    assert!(error.to_string().starts_with(reason), "{error}");
 }

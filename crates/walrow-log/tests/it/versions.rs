@@ -1,4 +1,4 @@
-//! A log in version 2 of the format. Each later version reads it, and goes on with it.
+//! Logs in each released version of the format. Each later version reads them, and continues them.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -16,8 +16,9 @@ use walrow_wire::{Lsn, ReplicaIdentity, Timestamp};
 
 const COLUMNS: [(&str, u32, i32, bool); 2] = [("a", 23, -1, true), ("b", 25, -1, false)];
 
-fn stored() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/log-2")
+fn stored(version: u32) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");
+    data.join(format!("log-{version}"))
 }
 
 /// A transaction of so many rows.
@@ -48,8 +49,7 @@ fn write() {
     if std::env::var_os("WALROW_WRITE_LOG").is_none() {
         return;
     }
-    assert_eq!(FORMAT, 2);
-    let path = stored().join("log");
+    let path = stored(FORMAT).join("log");
     let _ = fs::remove_dir_all(&path);
     let store = Arc::new(Directory::create(&path).unwrap());
     let mut writer = Writer::open(store.clone(), options()).unwrap();
@@ -87,6 +87,8 @@ fn write() {
         .append(&mut assembler, &mut &*transaction(5, 60))
         .unwrap();
     assert!(writer.end_load(&load).unwrap());
+    writer.cross_gap(Lsn(0x5400), "slot_moved").unwrap();
+    let mut assembler = writer.resume(Assembler::default()).unwrap();
     let prepare = Stream::new()
         .session()
         .begin_prepare(0x5800, 801, "g")
@@ -124,11 +126,21 @@ fn commits(log: &Log) -> Vec<(Lsn, u64)> {
 }
 
 #[test]
-fn it_is_read_and_continued() {
-    let path = std::env::temp_dir().join(format!("walrow-log-2-{}", std::process::id()));
+fn version_2_is_read_and_continued() {
+    is_read_and_continued(2);
+}
+
+#[test]
+fn this_version_is_read_and_continued() {
+    is_read_and_continued(FORMAT);
+}
+
+fn is_read_and_continued(version: u32) {
+    let name = format!("walrow-log-{version}-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir(&path).unwrap();
-    for file in fs::read_dir(stored().join("log")).unwrap() {
+    for file in fs::read_dir(stored(version).join("log")).unwrap() {
         let file = file.unwrap();
         fs::copy(file.path(), path.join(file.file_name())).unwrap();
     }
@@ -142,6 +154,10 @@ fn it_is_read_and_continued() {
         (Lsn(0x5000), 60),
     ];
     assert_eq!(commits(&log), expected);
+    let gaps = log.segments().iter().flat_map(|it| &it.gaps);
+    let gaps: Vec<_> = gaps.map(|gap| (gap.start, gap.end)).collect();
+    let gap = (Lsn(0x5000 + Stream::RECORD), Lsn(0x5400));
+    assert_eq!(gaps, if version > 2 { vec![gap] } else { vec![] });
     assert_eq!(log.start(), Lsn(0x1000 + Stream::RECORD));
     assert!(log.segments().iter().any(|it| it.name().is_merged()));
     assert!(
