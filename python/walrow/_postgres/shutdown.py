@@ -1,7 +1,7 @@
 """Notices that a stream's server is stopping, while what the server sends cannot be taken.
 
-A server that stops waits until its walsenders' clients have confirmed everything. The stream does not show
-that, but the server lets in no new connection, whoever connects.
+A server that stops waits until the clients of its walsenders have confirmed everything. The stream does not
+show that, but the server refuses each new connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ShutdownWatch:
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         """Asks nothing yet. `conn` is the stream's connection."""
-        ask = partial(_lets_nobody_in, {**again(conn), "connect_timeout": 2})
+        ask = partial(_refuses_connections, {**again(conn), "connect_timeout": 2})
         begin = lambda: in_background("walrow-shutdown", ask)  # noqa: E731
         self._question = Repeated(begin, _ASK_SECONDS)
 
@@ -32,7 +32,7 @@ class ShutdownWatch:
         return is_stuck and bool(self._question.look())
 
 
-def _lets_nobody_in(parameters: dict[str, Any]) -> bool:
+def _refuses_connections(parameters: dict[str, Any]) -> bool:
     try:
         word = parameters.get("replication")
         connect(parameters, server_encoding="UTF8", replication=word).close()
@@ -41,6 +41,6 @@ def _lets_nobody_in(parameters: dict[str, Any]) -> bool:
     return False
 
 
-STOPPING = "the server is stopping, and waits for data that cannot be stored now: it sends them again later"
+STOPPING = "the server is stopping, and waits for data that cannot be stored now: the rest comes again later"
 _ASK_SECONDS = 3.0
 _CANNOT_CONNECT_NOW = "57P03"
