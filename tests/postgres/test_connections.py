@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import walrow
 from servers import EmbeddedServer
 from servers.pgbouncer import PgBouncer
-from servers.receiving import execute
+from servers.receiving import Disk, ReceiverProcess, drop_if_there, execute
 from walrow._postgres.connecting import (
     connect,
     connect_for_sql,
@@ -253,3 +254,32 @@ def test_a_pooler_that_passes_replication_on(
             pass
     execute(own_server.dsn, "SELECT pg_drop_replication_slot('pooled')")
     assert walrow.Log(tmp_path).state("public.u").to_pyarrow().num_rows == 3
+
+
+@pytest.mark.slow
+def test_a_server_behind_a_pooler_shuts_down_while_the_disk_stalls(
+    own_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The pooler accepts connections, and does not say for 15 s that it has no server."""
+    disk = Disk(tmp_path / "log")
+    execute(
+        own_server.dsn,
+        "CREATE TABLE v (id int PRIMARY KEY)",
+        "CREATE PUBLICATION r FOR TABLE v",
+    )
+    options: dict[str, Any] = {"slot": "stalled", "publication": "r", "disk": disk}
+    with (
+        PgBouncer(own_server, "1.24", connections=20) as pooler,
+        ReceiverProcess(
+            pooler.dsn, tmp_path / "log", "--create", **options
+        ) as receiver,
+    ):
+        receiver.until_streaming()
+        with disk.has("stalled"):
+            execute(own_server.dsn, "INSERT INTO v VALUES (1)")
+            time.sleep(1)
+            begin = time.monotonic()
+            own_server.shut_down()
+            assert time.monotonic() - begin < 10
+            own_server.start()
+    drop_if_there(own_server.dsn, "stalled")

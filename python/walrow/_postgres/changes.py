@@ -71,9 +71,8 @@ def changes(
     that write have ended; after a few seconds, a line on stderr names them.
 
     Take the batches of an endless iterator often: a server ends a connection that does
-    not answer within its `wal_sender_timeout`, 60 s by default, and a server that shuts down
-    waits for it as long. The temporary slot ends with the connection, and the changes after
-    the last batch are lost.
+    not answer within its `wal_sender_timeout`, 60 s by default, and takes as long to shut
+    down. A temporary slot ends with the connection: later changes are lost.
 
     Args:
         conninfo: A connection string or URL, as for psycopg, or a dictionary of

@@ -167,9 +167,7 @@ class Disk:
     def stuck_since(self) -> float:
         """Since when an order has not ended, or is refused. Infinite if there is none."""
         match self.state:
-            case Working(_, Trouble(since=since)) | Stuck(Trouble(since=since)):
-                return since
-            case Working(_, None, since):
+            case Working(since=since) | Stuck(Trouble(since=since)):
                 return since
             case _:
                 return math.inf
@@ -317,7 +315,7 @@ class Disk:
                 if now < due:
                     self._later(due)
                 elif not (isinstance(order, Publish) and self._awaits_catalog(now)):
-                    self.state = Working(order, trouble, now)
+                    self.state = Working(order, trouble, trouble.since)
                     actions.append(order)
             case Working() | Closed():
                 pass

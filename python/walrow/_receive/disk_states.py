@@ -83,7 +83,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """The thread has an order since then. The trouble is from an earlier order, or an earlier attempt."""
+    """The thread has an order since then, or since the trouble of an earlier order or attempt began."""
 
     order: Order
     trouble: Trouble | None
