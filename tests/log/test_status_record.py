@@ -23,8 +23,8 @@ from walrow._log.status_record import (
     Phase,
     PhaseName,
     ReceiverFacts,
-    Record,
     StatusFile,
+    StatusRecord,
     TargetFacts,
     encode,
     read_status,
@@ -279,15 +279,15 @@ def test_targets_that_have_no_room_are_counted(tmp_path: Path) -> None:
     file.let_go()
 
 
-def record(phase: Phase, *, seconds: float, heard: float | None = None) -> Record:
+def record(phase: Phase, *, seconds: float, heard: float | None = None) -> StatusRecord:
     """A record that was written so many seconds ago."""
     time = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)
     at = None if heard is None else time - dt.timedelta(seconds=heard)
     facts = ReceiverFacts(heard=at)
-    return Record(1, "h", time, time, time, time, phase, 1, facts)
+    return StatusRecord(1, "h", time, time, time, time, phase, 1, facts)
 
 
-def put(log: Path, found: Record, number: int = 1) -> None:
+def put(log: Path, found: StatusRecord, number: int = 1) -> None:
     path_of(log).parent.mkdir(exist_ok=True)
     with path_of(log).open("r+b" if path_of(log).exists() else "wb") as file:
         file.seek(number % 2 * SLOT_BYTES)

@@ -108,7 +108,10 @@ def test_names(feed: Feed, tmp_path: Path, name: str) -> None:
         text = feed.receive_all(publication=name)
         assert "\x1b" not in text
         feed.check()
-        assert [each.rows for each in walrow.Log(feed.log).tables()] == [1, 1]
+        rows = [each.rows for each in walrow.Log(feed.log).tables()]
+        # The receiver has loaded the empty ones, because the publication is younger than the slot.
+        assert rows[:2] == [1, 1]
+        assert not any(rows[2:])
         assert sorted(os.listdir(tmp_path)) == ["log"]  # noqa: PTH208
         missing = f"{name}?"
         with feed.receiver(publication=missing) as receiver:

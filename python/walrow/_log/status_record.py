@@ -130,7 +130,7 @@ class TargetFacts(Result):
 
 
 @result
-class Record(Result):
+class StatusRecord(Result):
     """A status record: who wrote it when, the last turn of its main loop, and when the phase began.
 
     Targets that had no room are `omitted`.
@@ -177,11 +177,11 @@ class StatusFile:
         self._wake = threading.Event()
         self._done: Future[None] | None = None
         self._is_closed = False
-        self.record: Record | None = None
+        self.record: StatusRecord | None = None
         self._file: int | None = None
         self._number = 0
         #: The last record of an earlier process.
-        self.before: Record | None = None
+        self.before: StatusRecord | None = None
         with contextlib.suppress(LogError, OSError):
             self.before = _read(self._path)[1]
 
@@ -197,7 +197,7 @@ class StatusFile:
         """Publishes how this process is: now, or with the next beat."""
         time, before = _now(), self.record
         is_same = before is not None and before.phase.name is phase.name
-        self.record = Record(
+        self.record = StatusRecord(
             process=os.getpid(),
             host=socket.gethostname(),
             started=before.started if before else time,
@@ -275,7 +275,7 @@ class StatusFile:
             os.close(file)
 
 
-def encode(record: Record, number: int) -> bytes:
+def encode(record: StatusRecord, number: int) -> bytes:
     """A slot, without the rest that is not used. Targets that have no room are counted."""
     payload = _payload(record)
     while len(payload) > SLOT_BYTES - _HEAD.size - _CRC.size and record.targets:
@@ -287,7 +287,7 @@ def encode(record: Record, number: int) -> bytes:
     return head + _CRC.pack(crc32c(payload, crc32c(head))) + payload
 
 
-def _payload(record: Record) -> bytes:
+def _payload(record: StatusRecord) -> bytes:
     return json.dumps(_shortened(record.to_dict()), separators=(",", ":")).encode()
 
 
@@ -303,7 +303,7 @@ def _shortened(value: Any) -> Any:
     return value[:_TEXT_CHARACTERS] if isinstance(value, str) else value
 
 
-def read_status(log: Path, part: Part) -> tuple[Life, Record | None]:
+def read_status(log: Path, part: Part) -> tuple[Life, StatusRecord | None]:
     """Reads a record, and whether its owner lives. A record that looks stale is watched for some seconds.
 
     Raises:
@@ -327,11 +327,11 @@ def read_status(log: Path, part: Part) -> tuple[Life, Record | None]:
     return (Life.STALE if is_stale else Life.ALIVE), record
 
 
-def _is_fresh(record: Record | None) -> bool:
+def _is_fresh(record: StatusRecord | None) -> bool:
     return record is not None and abs(_now() - record.time) < _STALE
 
 
-def _read(path: Path) -> tuple[int, Record | None]:
+def _read(path: Path) -> tuple[int, StatusRecord | None]:
     """The number of the last write, and its record. 0 and None before the first one."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -368,7 +368,7 @@ def _slots(file: int) -> list[tuple[int, int, bytes]]:
 
 def _decoded(
     path: Path, number: int, version: int, payload: bytes
-) -> tuple[int, Record]:
+) -> tuple[int, StatusRecord]:
     file = f"{FOLDER}/{path.name}"
     if version != VERSION:
         text = (
@@ -377,7 +377,7 @@ def _decoded(
         )
         raise LogError(text, code="version", file=file)
     try:
-        return number, value_of(Record, json.loads(payload))
+        return number, value_of(StatusRecord, json.loads(payload))
     except (ValueError, TypeError, RecursionError) as error:
         text = "the status record has an unknown content: use the walrow that wrote it"
         raise LogError(text, code="version", file=file) from error

@@ -18,7 +18,7 @@ from walrow._log.status_record import (
     Life,
     Part,
     PhaseName,
-    Record,
+    StatusRecord,
     TargetFacts,
     read_status,
 )
@@ -36,7 +36,7 @@ class PartStatus(Result):
     """A receiver or an applier: whether it lives, its record, and why a person must look."""
 
     life: Life
-    record: Record | None
+    record: StatusRecord | None
     reasons: tuple[str, ...]
 
     @property
@@ -345,7 +345,7 @@ def part_of(
 
 
 def _reason(  # noqa: PLR0911 -- a line for each state
-    part: Part, life: Life, record: Record | None, *, is_wanted: bool
+    part: Part, life: Life, record: StatusRecord | None, *, is_wanted: bool
 ) -> str | None:
     name, hangs = (
         _NAMES[part],
