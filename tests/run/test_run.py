@@ -177,6 +177,20 @@ def test_what_the_check_says(shop: Shop) -> None:
     assert not shop.log.exists()
 
 
+def test_the_check_looks_at_the_slot_of_a_log(shop: Shop) -> None:
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert code == 0, said
+    assert shop.call("run", str(shop.file), "--check")[0] == 0
+    shop.sql(f"SELECT pg_drop_replication_slot('{shop.slot}')")
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert f"the slot {shop.slot} does not exist, and what was committed since" in said
+    shop.sql(f"SELECT pg_create_physical_replication_slot('{shop.slot}')")
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert f"slot {shop.slot} is physical" in said
+
+
 def test_an_empty_database_gets_its_first_table(shop: Shop) -> None:
     shop.sql(
         "DROP SCHEMA sales CASCADE",

@@ -22,13 +22,14 @@ class Checked(NamedTuple):
         plan: The plan for now.
         problems: The problems that keep it from its start, each with its remedy.
         unasked: Why the server could not be asked. None if it has answered.
-        unreadable: The problems of loads, which let it start: the role may not read tables.
+        let_through: The problems that let it start: the receiver cannot read the slot, and says what is
+            lost with it, or the role may not read tables.
     """
 
     plan: Plan
     problems: list[str]
     unasked: str | None
-    unreadable: list[str]
+    let_through: list[str]
 
 
 def check(loaded: Loaded) -> Checked:
@@ -55,11 +56,6 @@ def check(loaded: Loaded) -> Checked:
                 f"no table is published by {names}: ALTER PUBLICATION … ADD TABLE …, or create "
                 "the tables first"
             )
-        # With a log, changes are lost with the slot, as the receiver says.
-        if not found.has_slot and not source.create and not loaded.log.exists():
-            problems.append(
-                f"the slot {source.slot} does not exist: set create = true in [source]"
-            )
     inherited = dict.fromkeys(found.parents, _INHERITED)
     try:
         log = opened(loaded.log)
@@ -67,6 +63,7 @@ def check(loaded: Loaded) -> Checked:
         problems += _other_source(log.source, log.path, source.slot, found.source)
     except FileNotFoundError:
         facts = Facts(tables=tuple(found.tables), unaccepted=inherited)
+        log = None
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:
         named = (*facts.tables, *facts.left)
@@ -74,13 +71,24 @@ def check(loaded: Loaded) -> Checked:
     places = doubtful(loaded, facts)
     made = plan(loaded, facts, existing(places))
     problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]
-    unreadable = [
+    let_through = [
         f"{it.table.name}: {found.unreadable[it.table.oid]}"
         for it in made.claims
         if it.table.oid in found.unreadable
     ]
+    if found.has_slot:
+        let_through += found.slot_errors
+    elif unasked is None and log is None and not source.create:
+        problems.append(
+            f"the slot {source.slot} does not exist: set create = true in [source]"
+        )
+    elif unasked is None and log is not None and log.source.slot == source.slot:
+        let_through.append(
+            f"the slot {source.slot} does not exist, and what was committed since the log's end is lost "
+            "with it: begin with a new log, and a new copy of the tables"
+        )
     return Checked(
-        made, [f"{loaded.path}: {it}" for it in problems], unasked, unreadable
+        made, [f"{loaded.path}: {it}" for it in problems], unasked, let_through
     )
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._postgres.connecting import connect_for_sql, parameters_of
 from walrow._postgres.preflight.published import tables_to_check
+from walrow._postgres.preflight.slot import check_slot
 from walrow._postgres.preflight.tables import check_snapshot
 from walrow._postgres.published import HAS_SCHEMAS, for_version
 from walrow._postgres.session import quote, records
+from walrow._postgres.slots import slots
 from walrow._run.config import Source
 from walrow._run.matching import Table
 
@@ -24,6 +26,7 @@ class Published(NamedTuple):
     Attributes:
         missing: The publications that do not exist, as SQL.
         has_slot: Whether the slot exists.
+        slot_errors: Why it cannot be read.
         grows: Whether a publication takes up new tables: it has all tables, or all of a schema.
         parents: The OIDs of the tables with children by inheritance.
         unreadable: Why the role cannot copy the rows of tables, by OID.
@@ -37,6 +40,7 @@ class Published(NamedTuple):
     parents: frozenset[int] = frozenset()
     unreadable: Mapping[int, str] = MappingProxyType({})
     source: tuple[str, str] | None = None
+    slot_errors: tuple[str, ...] = ()
 
 
 class Publication(NamedTuple):
@@ -78,15 +82,17 @@ def published_of(source: Source) -> Published:
         found = {it.name: it for it in _publications(conn)}
         missing = [it for it in source.publications if it not in found]
         chosen = [found[it] for it in source.publications if it in found]
-        (slots,) = records(conn, _SLOTS, {"slot": source.slot})
+        slot = next((it for it in slots(conn) if it.name == source.slot), None)
+        found_of_slot = check_slot(source.slot, slot, conn.info.dbname, two_phase=False)
         return Published(
             sorted({it for each in chosen for it in each.tables}),
             quote(conn, missing),
-            slots > 0,
+            slot is not None,
             any(each.grows for each in chosen),
             frozenset(oid for each in chosen for oid in each.parents),
             _unreadable(conn, [it.name for it in chosen]),
             (records(conn, _SYSTEM)[0], conn.info.dbname),
+            tuple(it.text for it in found_of_slot if it.severity == "error"),
         )
 
 
@@ -178,9 +184,6 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
 ORDER BY n.nspname, c.relname
-"""
-_SLOTS = """
-SELECT to_jsonb(count(*))::text FROM pg_replication_slots WHERE slot_name = %(slot)s
 """
 _SYSTEM = "SELECT to_jsonb(system_identifier::text)::text FROM pg_control_system()"
 _CONNECT_SECONDS = 5

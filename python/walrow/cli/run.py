@@ -103,7 +103,7 @@ def _check(loaded: Loaded, *, as_json: bool) -> None:
     checked.problems.extend(
         f"{it.claim.table.name}: {it.text}" for it in checked.plan.unaccepted
     )
-    checked.problems.extend(checked.unreadable)
+    checked.problems.extend(checked.let_through)
     if as_json:
         for row in rows:
             click.echo(json.dumps(row))
