@@ -396,7 +396,7 @@ class Receiving:
         self.result: Any = None
         self.failure: BaseException | None = None
         self._stop = threading.Event()
-        options |= {"stop": self._stop, "status": self.states.append}
+        options |= {"stop": self._stop, "progress": self.states.append}
 
         def run() -> None:
             try:
