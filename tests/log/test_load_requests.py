@@ -229,7 +229,7 @@ def test_a_process_that_waits_hears_for_what(tmp_path: Path) -> None:
     load = threading.Thread(
         target=walrow.load,
         args=("public.item",),
-        kwargs={"log": log, "waiting": heard.append},
+        kwargs={"log": log, "progress": heard.append},
     )
     load.start()
     try:
@@ -297,7 +297,7 @@ def test_a_name_without_its_schema(tmp_path: Path) -> None:
     [
         ({"wait": "no"}, "wait must be True or False, not str"),
         ({"wait": 0}, "wait must be True or False, not int"),
-        ({"waiting": 5}, "waiting must be a function, not int"),
+        ({"progress": 5}, "progress must be a function, not int"),
         ({"timeout": 10**400}, "timeout is a number of 1,329 bits: that is too long"),
         ({"tables": "."}, r"tables has '\.', which is no name: write name or schema"),
         ({"tables": ["a.b", ""]}, "tables has an empty name"),

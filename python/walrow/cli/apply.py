@@ -30,7 +30,7 @@ from walrow.cli.arguments import (
     repeatable,
 )
 from walrow.cli.places import resolved
-from walrow.cli.source import is_quiet, quiet
+from walrow.cli.source import is_quiet, note, quiet
 from walrow.cli.terminal import print_json, say
 from walrow.errors import ApplyError, OptionError
 from walrow.log import Log
@@ -100,8 +100,8 @@ def apply(
         has_delta=is_there("deltalake"),
         has_spark=is_there("pyspark"),
     )
-    if engine == "auto" and not is_quiet():
-        say(f"walrow: engine {choice.engine}: {choice.reason}")
+    if engine == "auto":
+        note(f"walrow: engine {choice.engine}: {choice.reason}")
     if choice.engine == "spark":
         context = click.get_current_context()
         of_delta = {
@@ -210,10 +210,10 @@ def _repeat(
 def _show(done: Applied, *, as_json: bool) -> None:
     if as_json:
         print_json(done.to_dict())
-    elif not is_quiet():
+    else:
         what = counted(done.net_rows, "row") if done.committed else "nothing new"
         since = "" if done.since is None else f", true since {done.since.isoformat()}"
-        say(f"walrow: {what}, {done.target} is at {done.end}{since}")
+        note(f"walrow: {what}, {done.target} is at {done.end}{since}")
 
 
 #: The seconds between two lines.

@@ -367,7 +367,6 @@ _REPEATABLE: dict[Kind, Callable[[str, Sequence[str]], Any]] = {
 _METAVARS = {
     **dict.fromkeys(("columns", "keys", "partition_by", "cluster_by"), "COLUMN"),
     "deleted_column": "COLUMN",
-    "label": "LABEL",
     "log": "LOG",
     "manifest_checksums": "ALGORITHM",
     "metadata_prefix": "PREFIX",

@@ -17,10 +17,10 @@ from walrow._backup.wal.options import WalOptions
 from walrow._results import counted
 from walrow.cli.arguments import TEXT, Commands, as_json, options_of
 from walrow.cli.connection import dsn
-from walrow.cli.source import byte_progress, is_quiet, quiet
+from walrow.cli.source import byte_progress, is_quiet, note, quiet
 from walrow.cli.states import Notes, print_state
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import print_json, say
+from walrow.cli.terminal import print_json
 
 
 @click.group(cls=Commands)
@@ -92,13 +92,13 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
     _show_notices(done.notices)
     if as_json:
         print_json(done.to_dict())
-    elif not is_quiet():
-        say(
+    else:
+        note(
             f"walrow: {done.path} has {counted(done.files, 'file')}, from {done.start_lsn} to"
             f" {done.end_lsn}"
         )
-    if done.wal == "missing" and not is_quiet():
-        say(
+    if done.wal == "missing":
+        note(
             f"walrow: it has no WAL, and needs that from {done.start_lsn} to {done.end_lsn} on"
             f" timeline {done.end_timeline} to be recovered"
         )
@@ -119,8 +119,8 @@ def _pipe(dsn: str, options: dict[str, Any]) -> None:
 
 
 def _show_notices(notices: Iterable[str]) -> None:
-    for each in () if is_quiet() else notices:
-        say(f"walrow: the server says: {each}")
+    for each in notices:
+        note(f"walrow: the server says: {each}")
 
 
 @contextlib.contextmanager
@@ -160,8 +160,8 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     show = print_state if as_json else Notes()
     with stopped_by_signals(stop):
         received = of_python.receive_wal(dsn, progress=show, stop=stop, **options)
-    if not (as_json or is_quiet()):
-        say(
+    if not as_json:
+        note(
             f"walrow: durable up to {received.flushed} of timeline {received.timeline}"
             if received.flushed is not None
             else "walrow: stopped before a server was reached"

@@ -15,7 +15,6 @@ from walrow._log.retention import Retention
 from walrow._log.status_record import Part, StatusFile
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
-from walrow._receive.status import Status
 from walrow._results import counted
 from walrow._run.applier import Applier, Outcome, Report
 from walrow._run.config import Loaded, shared
@@ -25,8 +24,8 @@ from walrow._run.reading import read
 from walrow._run.records import RunFolder
 from walrow._run.status import PartStatus, part_of
 from walrow._run.supervisor import LEFT, REQUESTED
-from walrow.cli.source import is_quiet, quiet
-from walrow.cli.states import is_trouble
+from walrow.cli.source import is_quiet, note, quiet
+from walrow.cli.states import Notes, is_trouble
 from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import Error
@@ -161,8 +160,7 @@ def apply_by_file(
 
 
 def _wait() -> None:
-    if not is_quiet():
-        say("walrow apply: waits for the end of an earlier applier of this log")
+    note("walrow apply: waits for the end of an earlier applier of this log")
 
 
 def _loaded(path: str, *, is_supervised: bool) -> Loaded:
@@ -181,36 +179,34 @@ def _locked(loaded: Loaded, folder: RunFolder) -> Iterator[None]:
         yield
 
 
-class _Receiving:
+class _Receiving(Notes):
     """Shows the states of a receiver."""
 
     def __init__(self, *, as_json: bool, is_again: bool) -> None:
+        super().__init__()
         self._as_json = as_json
         #: Whether an earlier receiver, seconds ago, has shown the findings of the preflight.
         self._is_again = is_again
-        self._note: str | None = None
         #: Whether the last line said so, or followed from it.
         self._is_streaming = False
 
-    def __call__(self, status: Status) -> None:
+    def __call__(self, status: Any) -> None:
         if self._as_json:
             print_json({"part": Part.RECEIVE.value} | status.to_dict())
-        elif status.note != self._note and (
-            status.note is not None or status.state == "streaming"
+            return
+        if (
+            not self.has_news(status)
+            or (is_quiet() and not is_trouble(status))
+            or (self._is_again and _FINDING.match(status.note or ""))
+            or (status.note is None and self._is_streaming)
         ):
-            self._note = status.note
-            if is_quiet() and not is_trouble(status):
-                return
-            if self._is_again and _FINDING.match(status.note or ""):
-                return
-            if status.note is None and self._is_streaming:
-                return
-            self._is_streaming = status.state == "streaming"
-            # A note of one that streams, or that has all, is about something else.
-            is_telling = status.note is None or status.state not in _AT_WORK
-            parts: list[str] = [status.state] if is_telling else []
-            parts += [] if status.note is None else [printable(status.note)]
-            say(": ".join(["walrow receive", *parts]))
+            return
+        self._is_streaming = status.state == "streaming"
+        # A note of one that streams, or that has all, is about something else.
+        is_telling = status.note is None or status.state not in _AT_WORK
+        parts: list[str] = [status.state] if is_telling else []
+        parts += [] if status.note is None else [printable(status.note)]
+        say(": ".join(["walrow receive", *parts]))
 
 
 def _show(report: Report, *, as_json: bool) -> None:
@@ -218,11 +214,11 @@ def _show(report: Report, *, as_json: bool) -> None:
         print_json(record_of(report))
     elif report.problem is not None:
         say(f"walrow apply: {report.table}: {report.problem}")
-    elif report.left is not None and not is_quiet():
-        say(f"walrow apply: {report.table}: {report.left}")
-    elif report.applied is not None and not is_quiet():
+    elif report.left is not None:
+        note(f"walrow apply: {report.table}: {report.left}")
+    elif report.applied is not None:
         rows = counted(report.applied.net_rows, "row")
-        say(f"walrow apply: {report.table}: {rows}, up to {report.applied.end}")
+        note(f"walrow apply: {report.table}: {rows}, up to {report.applied.end}")
 
 
 def record_of(report: Report) -> dict[str, Any]:
@@ -258,15 +254,14 @@ def _summary(
     for each in outcome.behind:
         say(f"walrow: {each.table} is not current: {each.problem}")
     for each in outcome.reports:
-        if each.left is not None and each.problem is None and not is_quiet():
-            say(f"walrow: {each.table} has left: {each.left}")
+        if each.left is not None and each.problem is None:
+            note(f"walrow: {each.table} has left: {each.left}")
     present = [it for it in outcome.reports if it.left is None]
     applied = sum(it.problem is None for it in present)
     for reason in reasons:
         say(f"walrow: no table is known to be current: {reason}")
-    if not is_quiet():
-        what = "have all of the log" if reasons else "are current"
-        say(f"walrow: tables that {what}: {applied} of {len(present)}")
+    what = "have all of the log" if reasons else "are current"
+    note(f"walrow: tables that {what}: {applied} of {len(present)}")
 
 
 _AT_WORK = ("streaming", "stopping")

@@ -29,9 +29,9 @@ from walrow.cli.arguments import (
 )
 from walrow.cli.decode import require_pyarrow
 from walrow.cli.places import resolved
-from walrow.cli.source import is_quiet, quiet
+from walrow.cli.source import note, quiet
 from walrow.cli.stopping import ended_with_its_reader
-from walrow.cli.terminal import line_printer, print_json, printable, say
+from walrow.cli.terminal import line_printer, print_json, printable
 from walrow.errors import OptionError
 from walrow.log import Log
 from walrow.typing import ChangesOptions
@@ -142,8 +142,7 @@ def _source(
         dsn or "", publications=publications or None, until=None, **options
     )
     # Changes from before this line are not shown.
-    if not is_quiet():
-        say("walrow: changes that are committed from now on; Ctrl-C ends it")
+    note("walrow: changes that are committed from now on; Ctrl-C ends it")
     return found
 
 
@@ -155,14 +154,15 @@ def _from_log(
 ) -> Follower:
     known = [(it.oid, *it.pair) for it in log.tables()]
     for table in tables:
-        if not is_quiet() and not any(is_named(table, *each) for each in known):
+        if not any(is_named(table, *each) for each in known):
             names = (
                 ", ".join(f"{schema}.{name}" for _, schema, name in known) or "no table"
             )
-            say(f"walrow: waiting for the first change of {table}; the log has {names}")
+            note(
+                f"walrow: waiting for the first change of {table}; the log has {names}"
+            )
     begin = log.end if start is None else resolved(log._log, "--start", start)
-    if not is_quiet():
-        say(f"walrow: changes after {begin}; Ctrl-C ends it")
+    note(f"walrow: changes after {begin}; Ctrl-C ends it")
     options: Any = OPTIONS | {"start": begin, "gaps": gaps}
     if tables:
         options |= {"tables": list(tables), "missing_table": "ignore"}

@@ -7,8 +7,7 @@ import click
 from walrow._log.requests import LoadOptions, cancel_load
 from walrow._log.requests import load as load_tables
 from walrow.cli.arguments import TEXT, options_of
-from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import say
+from walrow.cli.source import note, quiet
 
 
 @click.command()
@@ -53,12 +52,13 @@ def load(
         count = cancel_load(names, log=log)
         if not count:
             raise click.ClickException(f"no load was requested of {words}")
-        _say(f"cancelled the load of {words}")
+        note(f"walrow: cancelled the load of {words}")
         return
-    load_tables(names, log=log, wait=not no_wait, timeout=timeout, progress=_say)
-    _say(f"{'requested the load of' if no_wait else 'loaded'} {words}")
-
-
-def _say(text: str) -> None:
-    if not is_quiet():
-        say(f"walrow: {text}")
+    load_tables(
+        names,
+        log=log,
+        wait=not no_wait,
+        timeout=timeout,
+        progress=lambda it: note(f"walrow: {it}"),
+    )
+    note(f"walrow: {'requested the load of' if no_wait else 'loaded'} {words}")

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from walrow._core import LogDirectory
 from walrow._lsn import Lsn
-from walrow.cli.source import is_quiet
-from walrow.cli.terminal import say
+from walrow.cli.source import note
 from walrow.typing import At
 
 T = TypeVar("T")
@@ -33,6 +32,6 @@ def resolved(log: LogDirectory, option: str, at: T, said: Lsn | None = None) -> 
 
 def say_time(option: str, at: At | None, place: str = "") -> None:
     """Prints the time of an option, if it is one, and the place that a source has for it."""
-    if isinstance(at, dt.datetime) and not is_quiet():
+    if isinstance(at, dt.datetime):
         utc = at.astimezone(dt.UTC).replace(tzinfo=None)
-        say(f"walrow: {option} is {utc.isoformat(timespec='milliseconds')}Z{place}")
+        note(f"walrow: {option} is {utc.isoformat(timespec='milliseconds')}Z{place}")

@@ -21,7 +21,7 @@ from walrow._waiting import StopEvent
 from walrow.cli import log_options
 from walrow.cli.arguments import OrByFile, as_json, options_of
 from walrow.cli.connection import dsn
-from walrow.cli.source import is_quiet, quiet
+from walrow.cli.source import is_quiet, note, quiet
 from walrow.cli.states import Notes, print_state
 from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import printable, say
@@ -64,8 +64,8 @@ def receive(
             stop=stop,
             **options,
         )
-    if not (as_json or is_quiet()):
-        say(
+    if not as_json:
+        note(
             f"walrow: {counted(received.transactions, 'transaction')}, "
             f"{counted(received.rows, 'row')}; the log ends at {received.position}"
         )

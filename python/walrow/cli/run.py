@@ -17,7 +17,7 @@ from walrow._run.records import RunFolder
 from walrow._run.supervisor import Restarts
 from walrow.cli import grid
 from walrow.cli.arguments import as_json
-from walrow.cli.source import is_quiet, quiet
+from walrow.cli.source import is_quiet, note, quiet
 from walrow.cli.terminal import print_json, say
 from walrow.errors import Error, OptionError
 
@@ -58,8 +58,8 @@ def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     checked = check_file(loaded)
     if checked.problems:
         _refuse(checked)
-    if checked.unasked is not None and not is_quiet():
-        say(f"walrow run: the server was not asked for its tables: {checked.unasked}")
+    if checked.unasked is not None:
+        note(f"walrow run: the server was not asked for its tables: {checked.unasked}")
     loaded.log.mkdir(
         mode=0o750 if loaded.file.log.group_access else 0o700,
         parents=True,
@@ -117,14 +117,14 @@ def _check(loaded: Loaded, *, as_json: bool) -> None:
                 ["table", "target", "engine", "mode", "needs a load, because"],
                 [list(row.values()) for row in rows],
             )
-        for each in checked.plan.removed if not is_quiet() else ():
-            say(f"walrow: {each.place} of {each.table} is not in the file any more")
+        for each in checked.plan.removed:
+            note(f"walrow: {each.place} of {each.table} is not in the file any more")
     if checked.problems:
         _refuse(checked)
     if checked.unasked is not None:
         raise Error(f"the server was not asked for its tables: {checked.unasked}")
-    if not as_json and not is_quiet():
-        say(f"walrow: {loaded.path.name} is right: {counted(len(rows), 'table')}")
+    if not as_json:
+        note(f"walrow: {loaded.path.name} is right: {counted(len(rows), 'table')}")
 
 
 def _rows(loaded: Loaded, checked: Checked) -> list[dict[str, str]]:

@@ -10,8 +10,7 @@ from walrow._log.sealing import SealOptions
 from walrow._log.sealing import seal as seal_into_log
 from walrow._results import counted
 from walrow.cli.arguments import options_of
-from walrow.cli.source import files, is_quiet, quiet
-from walrow.cli.terminal import say
+from walrow.cli.source import files, note, quiet
 
 
 @click.command()
@@ -25,14 +24,13 @@ def seal(*, files: tuple[str, ...], **options: Any) -> None:
     repeated.
     """
     sealed = seal_into_log(list(files), **options)
-    if not is_quiet():
-        repeated = (
-            f", {counted(sealed.repeated, 'transaction')} that it had already"
-            if sealed.repeated
-            else ""
-        )
-        say(
-            f"walrow: {counted(sealed.transactions, 'transaction')}, "
-            f"{counted(sealed.rows, 'row')} in {counted(sealed.segments, 'segment')}"
-            f"{repeated}; the log ends at {sealed.position}"
-        )
+    repeated = (
+        f", {counted(sealed.repeated, 'transaction')} that it had already"
+        if sealed.repeated
+        else ""
+    )
+    note(
+        f"walrow: {counted(sealed.transactions, 'transaction')}, "
+        f"{counted(sealed.rows, 'row')} in {counted(sealed.segments, 'segment')}"
+        f"{repeated}; the log ends at {sealed.position}"
+    )

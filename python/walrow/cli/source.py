@@ -19,7 +19,7 @@ from walrow._core import Counts, Frames
 from walrow._read.survey.items import Tables
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks
-from walrow.cli.terminal import printable
+from walrow.cli.terminal import printable, say
 from walrow.errors import Error, ReplicationError, UnfinishedError
 
 #: Paths, URLs, or `-` for stdin.
@@ -40,6 +40,12 @@ def is_quiet() -> bool:
     """Whether the current command has the option `--quiet`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_QUIET))
+
+
+def note(text: str) -> None:
+    """Writes a line to stderr that `--quiet` leaves out."""
+    if not is_quiet():
+        say(text)
 
 
 quiet = click.option(

@@ -13,8 +13,7 @@ from walrow._results import counted
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option
 from walrow.cli.decode import Counted, prepared, to_output, write
 from walrow.cli.places import resolved
-from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import say
+from walrow.cli.source import note, quiet
 from walrow.log import Log
 from walrow.typing import StateOptions
 
@@ -64,5 +63,5 @@ def state(
     reader = log.state(name, as_of=resolved(log._log, "--as-of", as_of), **options)
     batches = Counted(reader)
     write(to, form, batches, one_schema=True)
-    if not is_quiet() and not (to == "-" and sys.stdout.isatty()):
-        say(f"walrow: {counted(batches.rows, 'row')} as of {reader.position}")
+    if not (to == "-" and sys.stdout.isatty()):
+        note(f"walrow: {counted(batches.rows, 'row')} as of {reader.position}")
