@@ -80,7 +80,7 @@ def reasons(log: Path) -> dict[str, set[str]]:
 
 def needs_of(log: Path, name: str) -> str | None:
     """Why a table needs a load, by the receiver's record."""
-    found = json.loads((log / "_load-needed").read_text("utf-8"))
+    found = json.loads((log / "_gaps").read_text("utf-8"))
     reasons = [
         mark["reason"]
         for marks in found["incomplete"].values()

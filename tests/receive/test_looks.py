@@ -113,7 +113,10 @@ class Looks:
         with tempfile.TemporaryDirectory() as directory:
             write_published(Path(directory), self.record)
             file = Path(directory, "_load-needed")
-            found = json.loads(file.read_bytes())
+            # An older version has one file.
+            gaps = Path(directory, "_gaps")
+            found = json.loads(file.read_bytes()) | json.loads(gaps.read_bytes())
+            gaps.unlink()
             change(found)
             file.write_text(json.dumps(found), "utf-8")
             self.record = read_published(
@@ -540,6 +543,7 @@ OTHER_FACTS = {
     "seen",
     "told",
     "horizon",
+    "gaps",
 }
 #: Each version has these.
 FIRST_FACTS = {
