@@ -49,7 +49,8 @@ class Published(NamedTuple):
     told: Hearing | None = None
     #: The next transaction ID after the last look at the tables. None if a load came later.
     next_xid: int | None = None
-    #: The oldest transaction that can have changed the catalog after the last look.
+    #: The oldest transaction that can have changed the catalog after the last look, or before the first
+    #: one, after the beginning of the log.
     horizon: int | None = None
     #: The ranges of LSNs of which the server sent nothing.
     gaps: Sequence[Gap] = ()
