@@ -177,8 +177,14 @@ SELECT jsonb_build_object(
     'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
     'is_partition', c.relispartition, 'is_partitioned', c.relkind = 'p',
     'is_full', c.relreplident = 'f',
-    'has_key', c.relreplident = 'i' OR c.relreplident IN ('d', 'f') AND EXISTS (
-        SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
+    'has_key', EXISTS (
+        SELECT FROM pg_index i
+        WHERE i.indrelid = c.oid AND i.indisvalid AND CASE c.relreplident
+            WHEN 'f' THEN i.indisprimary
+            -- A deferrable key is no replica identity: the server would refuse updates.
+            WHEN 'd' THEN i.indisprimary AND i.indimmediate
+            WHEN 'i' THEN i.indisreplident AND i.indimmediate
+        END
     )
 )::text
 FROM pg_class c
