@@ -248,12 +248,15 @@ def test_a_deferrable_key_is_no_key_for_a_first_file(shop: Shop) -> None:
         "CREATE TABLE sales.later (n int PRIMARY KEY DEFERRABLE)",
         "CREATE TABLE sales.full (n int PRIMARY KEY DEFERRABLE)",
         "ALTER TABLE sales.full REPLICA IDENTITY FULL",
+        "CREATE TABLE sales.child () INHERITS (sales.full)",
     )
     with psycopg.connect(shop.dsn) as conn:
         found = server_of(conn)
     assert [it.name for it in found.tables if it.oid in found.without_key] == [
-        "sales.later"
+        "sales.child",
+        "sales.later",
     ]
+    assert [it.name for it in found.tables if it.oid in found.parents] == ["sales.full"]
 
 
 @pytest.mark.slow
