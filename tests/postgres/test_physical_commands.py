@@ -121,7 +121,7 @@ def test_a_physical_slot(
         else:
             assert found.to_dict() == {"restart_lsn": None, "restart_timeline": None}
         assert postgres.read_slot(conn, f"{name}x") is None
-    with pytest.raises(ReplicationError, match="drop it first") as caught:
+    with pytest.raises(ReplicationError, match="use another name") as caught:
         postgres.create_physical_slot(conn, name)
     assert (caught.value.sqlstate, caught.value.slot) == ("42710", name)
     postgres.drop_slot(conn, name, wait=True)

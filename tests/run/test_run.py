@@ -25,6 +25,7 @@ from servers.receiving import drop_if_there, until
 from servers.shop import Running, Shop, opened_shop, processes
 from walrow._log.requests import pending
 from walrow._log.status_record import Life
+from walrow._run.server import server_of
 from walrow._run.status import status_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
@@ -240,6 +241,22 @@ def test_a_changed_file_is_refused_until_the_target_is_new(shop: Shop) -> None:
     place = f"delta:{shop.folder}/lake/orders"
     assert shop.call("log", "forget", str(shop.log), place)[0] == 0
     assert shop.call("run", str(shop.file), "--once")[0] == 0
+
+
+def test_a_deferrable_key_is_no_key_for_a_first_file(shop: Shop) -> None:
+    shop.sql(
+        "CREATE TABLE sales.later (n int PRIMARY KEY DEFERRABLE)",
+        "CREATE TABLE sales.full (n int PRIMARY KEY DEFERRABLE)",
+        "ALTER TABLE sales.full REPLICA IDENTITY FULL",
+        "CREATE TABLE sales.child () INHERITS (sales.full)",
+    )
+    with psycopg.connect(shop.dsn) as conn:
+        found = server_of(conn)
+    assert [it.name for it in found.tables if it.oid in found.without_key] == [
+        "sales.child",
+        "sales.later",
+    ]
+    assert [it.name for it in found.tables if it.oid in found.parents] == ["sales.full"]
 
 
 @pytest.mark.slow

@@ -657,6 +657,9 @@ def test_a_first_file_without_a_publication() -> None:
     ]
     assert found[1][0].endswith("CREATE PUBLICATION shop FOR TABLE public.keyless;")
     assert "so their targets have all changes: public.keyless. " in found[1][1]
+    # Its children by inheritance, which may have no key, would be published with a parent.
+    parents = Server("shop", [], [ORDERS], set(), set(), parents={ORDERS.oid})
+    assert drafted("", parents)[1][0].endswith("FOR TABLE ONLY public.orders;")
     _, notes, _ = drafted("", Server("shop", [], [ORDERS], set(), set()))
     assert notes == [
         "create the publication first: CREATE PUBLICATION shop FOR TABLE public.orders;"

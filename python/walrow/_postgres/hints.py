@@ -103,7 +103,7 @@ _HINTS = {
     Command.CREATE_SLOT: {
         "25001": "run it outside of a transaction: use a connection with autocommit=True",
         "42501": _PLUGIN,
-        "42710": "drop it first, or use another name",
+        "42710": "use another name: whoever reads that slot would lose its changes with it",
         "53400": "drop a slot that nobody uses (walrow slot list), or raise max_replication_slots",
         "55000": _PREFLIGHT,
         "58P01": "the server has no such plugin: use pgoutput, or install it",

@@ -43,7 +43,7 @@ def draft(dsn: str, server: Server) -> Draft:
         out = [it for it in keyless if it.oid not in server.full]
         tables = [it for it in published if it not in out]
         keyless, publication = [it for it in keyless if it not in out], name
-        notes.append(_creation(publication, tables, server.partitioned))
+        notes.append(_creation(publication, tables, server))
         if out:
             notes.append(
                 f"these have no key, and are left out: {_names(out)}. {_REMEDY}. If they are "
@@ -99,11 +99,16 @@ def _names(tables: Iterable[Table]) -> str:
     return ", ".join(it.name for it in tables)
 
 
-def _creation(
-    publication: str, tables: Collection[Table], partitioned: Collection[int]
-) -> str:
-    """How to create the publication. A partitioned table is one table."""
-    names = ", ".join(f"{_sql(it.schema)}.{_sql(it.table)}" for it in tables)
+def _creation(publication: str, tables: Collection[Table], server: Server) -> str:
+    """How to create the publication. A partitioned table is one table.
+
+    A parent is added without its children by inheritance, which are tables of their own.
+    """
+    partitioned = server.partitioned
+    names = ", ".join(
+        f"{'ONLY ' * (it.oid in server.parents)}{_sql(it.schema)}.{_sql(it.table)}"
+        for it in tables
+    )
     options = (
         " WITH (publish_via_partition_root = true)"
         if any(it.oid in partitioned for it in tables)

@@ -61,6 +61,7 @@ class Server(NamedTuple):
             of them needs `keys`.
         partitioned: The OIDs of partitioned tables.
         full: The OIDs of tables with REPLICA IDENTITY FULL.
+        parents: The OIDs of tables with children by inheritance.
     """
 
     database: str
@@ -69,6 +70,7 @@ class Server(NamedTuple):
     without_key: set[int]
     partitioned: set[int]
     full: Collection[int] = ()
+    parents: Collection[int] = ()
 
 
 def published_of(source: Source) -> Published:
@@ -125,6 +127,7 @@ def server_of(conn: psycopg.Connection[Any]) -> Server:
         {it["oid"] for it in tables if not it["has_key"]},
         {it["oid"] for it in tables if it["is_partitioned"]},
         {it["oid"] for it in tables if it["is_full"]},
+        {it["oid"] for it in tables if it["is_parent"]},
     )
 
 
@@ -175,8 +178,17 @@ SELECT jsonb_build_object(
     'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
     'is_partition', c.relispartition, 'is_partitioned', c.relkind = 'p',
     'is_full', c.relreplident = 'f',
-    'has_key', c.relreplident = 'i' OR c.relreplident IN ('d', 'f') AND EXISTS (
-        SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
+    'is_parent', c.relkind = 'r' AND EXISTS (
+        SELECT FROM pg_inherits i WHERE i.inhparent = c.oid
+    ),
+    'has_key', EXISTS (
+        SELECT FROM pg_index i
+        WHERE i.indrelid = c.oid AND i.indisvalid AND CASE c.relreplident
+            WHEN 'f' THEN i.indisprimary
+            -- A deferrable key is no replica identity: the server would refuse updates.
+            WHEN 'd' THEN i.indisprimary AND i.indimmediate
+            WHEN 'i' THEN i.indisreplident AND i.indimmediate
+        END
     )
 )::text
 FROM pg_class c

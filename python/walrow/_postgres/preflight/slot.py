@@ -26,8 +26,12 @@ def check_slot(
         yield Finding("slot-physical", "error", text)
         return
     if slot.plugin != "pgoutput":
-        text = f"slot {name} has the plugin {slot.plugin}, and walrow reads pgoutput"
-        yield Finding("slot-plugin", "error", text, again)
+        # It is another program's: no statement drops it.
+        text = (
+            f"slot {name} has the plugin {slot.plugin}, and walrow reads pgoutput; use"
+            " another name"
+        )
+        yield Finding("slot-plugin", "error", text)
     if slot.database != database:
         text = (
             f"slot {name} belongs to database {slot.database}, and the connection is to"
