@@ -111,7 +111,33 @@ class PhysicalStream(CopyBoth):
             OptionError: The connection string is invalid.
             ReplicationError: The connection failed.
         """
-        connection = connect(parameters_of(conninfo, **parameters), replication="true")
+        return cls.on(
+            connect(parameters_of(conninfo, **parameters), replication="true"),
+            status_interval=status_interval,
+            ping_interval=ping_interval,
+            wakeup_fd=wakeup_fd,
+        )
+
+    @classmethod
+    def on(
+        cls,
+        connection: psycopg.Connection[Any],
+        *,
+        status_interval: float = 10.0,
+        ping_interval: float | None = None,
+        wakeup_fd: int | None = None,
+    ) -> Self:
+        """Takes a replication connection, which may belong to a database.
+
+        Args:
+            connection: The connection. It is closed after an error.
+            status_interval: As for `connect`.
+            ping_interval: As for `connect`.
+            wakeup_fd: As for `connect`.
+
+        Raises:
+            ReplicationError: The connection failed.
+        """
         return cls(
             connection,
             status_interval=status_interval,
