@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._apply.modes import ANY_RANGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -88,11 +90,7 @@ def _transactions(log: Log, start: int, end: int) -> Iterator[tuple[int, int, in
 
     names = ("commit_lsn", "end_lsn", "commit_timestamp")
     for batch in log.read(
-        table="walrow.transactions",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
+        table="walrow.transactions", start=start, end=end, **ANY_RANGE
     ):
         records = pa.record_batch(batch)
         columns = (records.column(name).cast(pa.int64()) for name in names)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walrow._apply.modes import ANY_RANGE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -47,13 +49,7 @@ def ends(log: Log, batch: Batch, end: int) -> list[int]:
     known = [last for _, last, _ in batch.pieces if start < last < end]
     if known:
         return known
-    reader = log.read(
-        table="walrow.transactions",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
-    )
+    reader = log.read(table="walrow.transactions", start=start, end=end, **ANY_RANGE)
     return [
         it
         for rows in reader

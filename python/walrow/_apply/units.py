@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import Barrier
+from walrow._apply.modes import ANY_RANGE
 from walrow._log.erasures import counts, read_erasures
 from walrow.log import reopened
 
@@ -138,13 +139,7 @@ def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
     """The columns that a table had in transactions, or a load, between two LSNs."""
     import pyarrow as pa
 
-    reader = log.read(
-        table="walrow.relations",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
-    )
+    reader = log.read(table="walrow.relations", start=start, end=end, **ANY_RANGE)
     return {
         column["name"]
         for batch in reader
@@ -327,13 +322,7 @@ def _truncates(
     """The commit LSN and the seq of each truncate of a table. A load has one, too."""
     import pyarrow as pa
 
-    for batch in log.read(
-        table="walrow.truncates",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
-    ):
+    for batch in log.read(table="walrow.truncates", start=start, end=end, **ANY_RANGE):
         for row in pa.record_batch(batch).to_pylist():
             if table.oid in {it["relation_oid"] for it in row["tables"]}:
                 yield row["commit_lsn"], row["seq"]
