@@ -399,7 +399,7 @@ _DECIDES = (
 )
 #: Other modules that some of them import, with values and pure functions only.
 _KNOWN = {
-    "link": ("walrow._log.marks",),
+    "resuming": ("walrow._log.marks",),
     "looks": ("types",),
     "marks": (
         "functools",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from walrow._apply.modes import ANY_RANGE
 from walrow._late import pa
 from walrow.log import Log
 
@@ -85,11 +86,7 @@ def _transactions(log: Log, start: int, end: int) -> Iterator[tuple[int, int, in
     """The transactions between two LSNs: commit LSN, end, commit time."""
     names = ("commit_lsn", "end_lsn", "commit_timestamp")
     for batch in log.read(
-        table="walrow.transactions",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
+        table="walrow.transactions", start=start, end=end, **ANY_RANGE
     ):
         records = pa.record_batch(batch)
         columns = (records.column(name).cast(pa.int64()) for name in names)

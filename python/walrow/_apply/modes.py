@@ -37,6 +37,10 @@ CHANGE_METADATA = (*READ_METADATA, "loaded")
 NET_METADATA = ("change_type", "commit_lsn", "key_only", "unsent")
 
 
+#: The options for a range of a log that may lack the table, and have gaps.
+ANY_RANGE: Any = {"missing_table": "ignore", "gaps": "cross"}
+
+
 def metadata_of(mode: Mode) -> tuple[str, ...]:
     """The metadata columns of the decoder that a target needs."""
     return NET_METADATA if mode == "current" else CHANGE_METADATA

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from walrow._apply.modes import ANY_RANGE
 from walrow._apply.units import Batch
 from walrow._late import pa
 from walrow.log import Log
@@ -43,13 +44,7 @@ def ends(log: Log, batch: Batch, end: int) -> list[int]:
     known = [last for _, last, _ in batch.pieces if start < last < end]
     if known:
         return known
-    reader = log.read(
-        table="walrow.transactions",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
-    )
+    reader = log.read(table="walrow.transactions", start=start, end=end, **ANY_RANGE)
     return [
         it
         for rows in reader

@@ -178,20 +178,17 @@ def change_rows(
 
     A gap is a row behind the changes before it.
     """
-    names, beside_ = [*applied.columns, *beside("changes").names], beside("changes")
+    fields = [*applied.own, *beside("changes")]
+    columns = pa.schema([(it.name, it.type) for it in fields])
     gaps = [it for it in applied.gaps if max(start, applied.begin) < it <= end]
     for begin, last in pairwise([start, *gaps, end]):
         for batch in applied.changes(begin, last):
             times = batch.column(named("commit_timestamp"))
-            yield pa.record_batch([*batch.columns, times.cast(pa.date32())], names)
+            dates = times.cast(pa.date32())
+            yield pa.record_batch([*batch.columns, dates], columns.names)
         if last in gaps:
-            known = {"_change_type": "gap", LSN: last}
-            types = [*applied.own.types, *beside_.types]
-            row = [
-                pa.array([known.get(name) if at >= len(applied.own) else None], type_)
-                for at, (name, type_) in enumerate(zip(names, types, strict=True))
-            ]
-            yield pa.record_batch(row, names)
+            row = {"_change_type": "gap", LSN: last}
+            yield pa.RecordBatch.from_pylist([row], columns)
 
 
 def _catalogs(table: LogTable) -> list[Catalog]:

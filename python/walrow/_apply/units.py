@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from walrow._apply.items import Barrier, Deletes, Truncates
+from walrow._apply.modes import ANY_RANGE
 from walrow._late import pa
 from walrow._log.erasures import counts, read_erasures
 from walrow._log.items import LogTable
@@ -131,13 +132,7 @@ def contents_of(log: LogContents | str | os.PathLike[str]) -> LogContents:
 
 def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
     """The columns that a table had in transactions, or a load, between two LSNs."""
-    reader = log.read(
-        table="walrow.relations",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
-    )
+    reader = log.read(table="walrow.relations", start=start, end=end, **ANY_RANGE)
     return {
         column["name"]
         for batch in reader
@@ -318,13 +313,7 @@ def _truncates(
     log: Log, table: LogTable, start: int, end: int
 ) -> Iterator[tuple[int, int]]:
     """The commit LSN and the seq of each truncate of a table. A load has one, too."""
-    for batch in log.read(
-        table="walrow.truncates",
-        start=start,
-        end=end,
-        missing_table="ignore",
-        gaps="cross",
-    ):
+    for batch in log.read(table="walrow.truncates", start=start, end=end, **ANY_RANGE):
         for row in pa.record_batch(batch).to_pylist():
             if table.oid in {it["relation_oid"] for it in row["tables"]}:
                 yield row["commit_lsn"], row["seq"]

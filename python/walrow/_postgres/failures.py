@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, TypeGuard, assert_never
 
 from walrow.errors import ConnectionLostError, ReplicationError
 
@@ -151,7 +151,7 @@ def deserves_reconnect(error: BaseException) -> bool:
     return verdict_of(error) is Verdict.TEMPORARY
 
 
-def is_of_content(error: BaseException) -> bool:
+def is_of_content(error: BaseException) -> TypeGuard[ReplicationError]:
     """Whether the server failed on what it should send: it fails there again and again.
 
     A value has another encoding or is too large, a row filter fails, or the WAL is beyond its decoder.

@@ -546,8 +546,8 @@ class Core:
         return LogSeen(
             disk.durable,
             disk.last,
-            disk.gap_end,
-            disk.open_commit,
+            disk.log.gap_end or Lsn(0),
+            disk.log.open_commit,
             disk.asked,
             is_open=self._closing_since == math.inf,
             is_free=self._is_free,

@@ -185,14 +185,9 @@ class Disk:
         )
 
     @property
-    def gap_end(self) -> Lsn:
-        """Where the last gap ends. 0/0 without a gap."""
-        return self._log.gap_end or Lsn(0)
-
-    @property
-    def open_commit(self) -> Lsn | None:
-        """Where a transaction commits whose end has not come."""
-        return self._log.open_commit
+    def log(self) -> LogState:
+        """The log, as its writer knows it."""
+        return self._log
 
     @property
     def lacks_first_load(self) -> bool:

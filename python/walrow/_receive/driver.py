@@ -356,7 +356,8 @@ class Driver:
                 self._answer(dropped, events.SlotDropped, events.SlotDropped)
             case events.AskEnd():
                 end = self._asker.ask(end_of_wal)
-                self._answer(end, lambda it: events.EndSeen(*it), _no_end)
+                no_end = events.EndSeen(Lsn(0))
+                self._answer(end, lambda it: events.EndSeen(*it), lambda _: no_end)
             case events.LookLast() | events.AskLast():
                 self._ask_last(action)
             case events.Say(word, note):
@@ -581,10 +582,6 @@ class Driver:
         is_end_known = not core.link.has_other_positions
         seen = Seen(core.durable, core.counts, progress, trouble, is_end_known)
         self._reports.report(word, seen, note, now=now)
-
-
-def _no_end(_: BaseException) -> events.EndSeen:
-    return events.EndSeen(Lsn(0))
 
 
 def _judged(error: BaseException) -> events.Judged:

@@ -16,7 +16,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
-from walrow._log.marks import Gap
 from walrow._lsn import Lsn
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE, is_of_content
 from walrow._receive.attempts import Attempts, Streaming
@@ -81,7 +80,6 @@ from walrow._receive.resuming import (
     doubt_of_beginning,
     doubt_of_prepared,
     gap_error,
-    undecodable,
 )
 from walrow._receive.same_server import (
     Comparison,
@@ -141,8 +139,8 @@ class Link:
         self._slot_start: SlotStart | None = None
         #: The gap that this connection crosses. It ends where a slot begins that is being made.
         self._gap: SlotGap | None = None
-        #: Whether the server cannot decode the transaction behind the log's end.
-        self._fails: SlotGap | None = None
+        #: The error of the transaction behind the log's end that the server cannot decode.
+        self._fails: Error | None = None
         #: The purpose of the current connection, and the finished purpose of the connection before.
         self._purpose = self._before = Comparison.FIRST
         is_known = Want.SNAPSHOT in wishes.wanted
@@ -235,7 +233,7 @@ class Link:
             case Found():
                 return self._found(event, log, now)
             case Made(number, slot_start):
-                return self._made(number, slot_start, log, now)
+                return self._made(number, slot_start, now)
             case Checked():
                 return self._checked(event, log, now)
             case Started(number):
@@ -319,18 +317,18 @@ class Link:
             text = f"{text}. {_WITHOUT_STREAMING}"
         return [*left, Say(attempt.state, text)]
 
-    def _cannot_decode(self, error: Error, now: float) -> list[Action | Wish]:
+    def _cannot_decode(
+        self, error: ReplicationError, now: float
+    ) -> list[Action | Wish]:
         """Crosses a transaction that the server cannot decode, if somebody has asked for that."""
-        if not isinstance(error, ReplicationError):
-            return []
         if Want.CROSS_GAP not in self._wishes.wanted:
             size = 0 if self.found is None else self.found.table_bytes
-            self.state = Ended(undecodable(error, self._slot, size))
+            self.state = Ended(gap_error(self._slot, error, size))
             return []
         # Only at its commit, its Begin says where it ends.
         is_streamed = Want.STREAMING in self._wishes.wanted and self.streaming.stop()
         if not is_streamed:
-            self._fails = SlotGap("undecodable", error.reason)
+            self._fails = error
         self.state = Away(now + _DECODE_PAUSE)
         return [Say("connecting", error.reason)]
 
@@ -340,7 +338,9 @@ class Link:
         if failed is None:
             return None
         end = found.system.xlogpos if log.open_commit is None else log.open_commit + 1
-        return failed._replace(end=Lsn(end)) if end > log.durable else None
+        # An attempt that the log has passed must not fail there again.
+        end = Lsn(max(end, log.durable + 1))
+        return SlotGap("undecodable", failed.reason, log.durable, end)
 
     def leave(self, log: LogSeen) -> list[Action | Wish]:
         """Leaves the connection, wherever it is."""
@@ -505,7 +505,7 @@ class Link:
             )
         except ReplicationError as error:
             return self._finally(error, log)
-        if durable and not isinstance(slot, SlotGap):
+        if slot is not None and not isinstance(slot, SlotGap):
             slot = self._behind_failure(found, log) or slot
         confirmed = slot.end if isinstance(slot, SlotGap) else slot
         is_past = confirmed is None or (log.last and confirmed > log.last.lsn)
@@ -539,7 +539,7 @@ class Link:
             start = SlotStart(confirmed)
         elif not durable:
             parts.add(Part.SLOT_START)
-        return [*notes, *self._check(number, parts, start, log, now)]
+        return [*notes, *self._check(number, parts, start, now)]
 
     def _refuse_gap(
         self, found: Found, log: LogSeen, now: float
@@ -565,7 +565,7 @@ class Link:
         return [Make(number, frozenset(parts))]
 
     def _made(
-        self, number: int, slot_start: SlotStart | None, log: LogSeen, now: float
+        self, number: int, slot_start: SlotStart | None, now: float
     ) -> list[Action | Wish]:
         if slot_start is None:
             # The slot comes with the load that the log begins with.
@@ -575,34 +575,22 @@ class Link:
         if self._gap is not None:
             self._confirmed = slot_start.lsn
             self._gap = self._gap._replace(end=slot_start.lsn)
-        return self._check(number, set(), slot_start, log, now)
+        return self._check(number, set(), slot_start, now)
 
     def first_began(self, now: float) -> list[Action | Wish]:
         """The load that the log begins with copies its tables: its slot exists."""
         if not self.is_making:
             return []
         self._doubt = Doubt.NONE
-        return self._check(self.number, set(), None, LogSeen(), now)
+        return self._check(self.number, set(), None, now)
 
     def _check(
-        self,
-        number: int,
-        parts: set[Part],
-        start: SlotStart | None,
-        log: LogSeen,
-        now: float,
+        self, number: int, parts: set[Part], start: SlotStart | None, now: float
     ) -> list[Action | Wish]:
         self._slot_start = start
         self.state = Preparing(number, now, Step.CHECKING)
-        parts = parts | self._due
-        gap = self._gap_of(log)
-        return [Check(number, frozenset(parts), self._confirmed, gap)]
-
-    def _gap_of(self, log: LogSeen) -> Gap | None:
-        gap = self._gap
-        if gap is None or gap.end is None:
-            return None
-        return Gap(log.durable, gap.end, gap.cause)
+        gap = None if self._gap is None else self._gap.known
+        return [Check(number, frozenset(parts | self._due), self._confirmed, gap)]
 
     def _checked(self, found: Checked, log: LogSeen, now: float) -> list[Action | Wish]:
         notes: list[Action | Wish] = [Note(it) for it in found.notes]
@@ -656,7 +644,7 @@ class Link:
         )
         self._purpose = plan.comparison
         slot_start = None if log.durable else self._slot_start
-        gap = self._gap_of(log) if log.durable else None
+        gap = None if self._gap is None else self._gap.known
         # A slot may be confirmed later than the log has crossed a gap.
         behind = max(log.gap_end, gap.end if gap else Lsn(0))
         session = Session(
@@ -666,15 +654,15 @@ class Link:
             max(self._confirmed, behind),
             plan.comparison,
             plan.asked,
-            gap,
+            gap if log.durable else None,
         )
         asked = stream_arguments(plan.asked, wishes.stream_options)
         if not self.streaming.may_stream(system.xlogpos, log.durable):
             asked |= {"streaming": False}
         self.state = Preparing(number, now, Step.STARTING)
         notes: list[Action | Wish] = []
-        if self._gap is not None:
-            text = f"the changes between {log.durable} and {self._gap.end} are lost"
+        if gap is not None:
+            text = f"the changes between {gap.start} and {gap.end} are lost"
             notes = [Note(f'slot "{self._slot}": {text}; all tables are loaded')]
         start = max(plan.start, behind)
         return [*notes, BeginSession(session), StartStream(number, start, asked)]

@@ -26,14 +26,7 @@ from walrow._receive.looks import Look, with_parts
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers, writers
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from walrow._log.items import LogTable
     from walrow._postgres.published import (
@@ -71,7 +64,7 @@ def at_beginning(
     )
 
 
-def across(before: Published, gap: Gap, logged: Iterable[int]) -> Published:
+def across(before: Published, gap: Gap, logged: Collection[int]) -> Published:
     """The record before the log crosses a gap: no table is whole, known or not."""
     oids = {*(before.tables or ()), *before.marks, *logged} - before.left.keys()
     return before._replace(

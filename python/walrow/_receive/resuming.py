@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from walrow._log.marks import Gap
 from walrow._lsn import Lsn
 from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._receive.same_server import replaced
@@ -31,14 +32,20 @@ class SlotFound(NamedTuple):
 
 
 class SlotGap(NamedTuple):
-    """Why no slot continues a log, as a code and in words.
+    """Why no slot continues a log that ends at `start`, as a code and in words.
 
     The slot's changes begin at `end`. None if a slot has to be created.
     """
 
     cause: str
     text: str
+    start: Lsn
     end: Lsn | None = None
+
+    @property
+    def known(self) -> Gap | None:
+        """The gap, once its end is known."""
+        return None if self.end is None else Gap(self.start, self.end, self.cause)
 
 
 class XidStatus(NamedTuple):
@@ -116,7 +123,7 @@ def check_slot(
     if found is None:
         if durable:
             text = f"it does not exist, and the log ends at {durable}: the changes since then are lost"
-            return SlotGap("slot_missing", text)
+            return SlotGap("slot_missing", text, durable)
         if create:
             return None
         text = f'slot "{slot}" does not exist'
@@ -138,7 +145,7 @@ def check_slot(
     elif found.wal_status == "lost":
         text = f"{_lost(found.invalidation)}: changes are lost"
         if durable:
-            return SlotGap("slot_lost", text)
+            return SlotGap("slot_lost", text, durable)
         refusal = f"{text}. Drop the slot, and create it again"
     elif durable and confirmed is not None and confirmed > durable:
         text = (
@@ -146,40 +153,32 @@ def check_slot(
             f"{durable}: it was created again, or another client used it, and the changes "
             "between are lost"
         )
-        return SlotGap("slot_moved", text, confirmed)
+        return SlotGap("slot_moved", text, durable, confirmed)
     elif not durable and found.has_sent:
         text = (
-            f"it has sent changes before, and the log is empty: what was committed up to "
+            "it has sent changes before, and the log is empty: what was committed up to "
             f"{confirmed} is not in this log. If the log's volume is not mounted, mount it"
         )
-        return SlotGap("slot_used", text, confirmed or Lsn(0))
+        return SlotGap("slot_used", text, durable, confirmed)
     if refusal is not None:
         raise ReplicationError(f'slot "{slot}": {refusal}', slot=slot)
     return confirmed or Lsn(0)
 
 
-def gap_error(slot: str, gap: SlotGap, table_bytes: int) -> ReplicationError:
-    """The error for a gap that nobody has asked to cross, with the command and its cost."""
-    return ReplicationError(
-        f'slot "{slot}": {gap.text}; {_crossing(table_bytes)}',
-        sqlstate=UNDEFINED_OBJECT if gap.cause == "slot_missing" else None,
-        slot=slot,
-    )
-
-
-def undecodable(
-    error: ReplicationError, slot: str, table_bytes: int
+def gap_error(
+    slot: str, error: ReplicationError | SlotGap, size: int
 ) -> ReplicationError:
-    """The server's error on a transaction that it may never decode, with what helps then."""
-    text = f"{error.reason}; if it never can, {_crossing(table_bytes)}"
-    return ReplicationError(text, sqlstate=error.sqlstate, slot=slot, hint=error.hint)
-
-
-def _crossing(table_bytes: int) -> str:
-    return (
+    """The error if nobody has asked to cross a gap, with the command and its cost in bytes."""
+    crossing = (
         'walrow receive --cross-gap, or on_gap = "snapshot" in the file of walrow run, continues '
-        f"behind the lost changes, with a new snapshot of all tables: {table_bytes / 1e6:,.1f} MB"
+        f"behind the lost changes, with a new snapshot of all tables: {size / 1e6:,.1f} MB"
     )
+    if isinstance(error, ReplicationError):
+        text, code = f"{error.reason}; if it never can, {crossing}", error.sqlstate
+        return ReplicationError(text, sqlstate=code, slot=slot, hint=error.hint)
+    code = UNDEFINED_OBJECT if error.cause == "slot_missing" else None
+    text = f'slot "{slot}": {error.text}; {crossing}'
+    return ReplicationError(text, sqlstate=code, slot=slot)
 
 
 def doubt_of_beginning(slot: str, confirmed: Lsn) -> str:

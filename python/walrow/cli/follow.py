@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -19,14 +19,7 @@ from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._sources.logs import is_named
 from walrow.cli import connection
-from walrow.cli.arguments import (
-    LSN_OR_TIME,
-    TEXT,
-    as_json,
-    library_option,
-    pairs,
-    repeatable,
-)
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, as_json, pairs, repeatable
 from walrow.cli.decode import require_pyarrow
 from walrow.cli.places import resolved
 from walrow.cli.source import note, quiet
@@ -68,9 +61,6 @@ from walrow.typing import ChangesOptions
     help="With a LOG: begin after the transactions up to this LSN, or with the first one that was "
     "committed after this time: -5m, today. Default: the end of the log.",
 )
-@library_option(
-    "gaps", "If changes are missing in a LOG: an error, or continue behind them."
-)
 @as_json("Print one JSON object per line.")
 @click.option("--full", is_flag=True, help="Do not shorten lines on a terminal.")
 @quiet
@@ -82,7 +72,6 @@ def follow(
     tables: tuple[str, ...],
     where: tuple[str, ...],
     start: Lsn | dt.datetime | None,
-    gaps: Literal["error", "cross"],
     as_json: bool,
     full: bool,
 ) -> None:
@@ -109,7 +98,7 @@ def follow(
     chosen = key_filter(pairs("--where", where))
     require_pyarrow()
     show = json_line if as_json else text_lines(full=full)
-    found = _source(log, dsn, publications, tables, start, gaps=gaps)
+    found = _source(log, dsn, publications, tables, start)
     with found, ended_with_its_reader():
         for batch in found:
             for change in filter(chosen, changes_of(batch)):
@@ -122,14 +111,12 @@ def _source(
     publications: Sequence[str],
     tables: Sequence[str],
     start: Lsn | dt.datetime | None,
-    *,
-    gaps: Literal["error", "cross"],
 ) -> Follower | postgres.Changes:
     if log is not None:
         if publications:
             text = "--publication is for --dsn: a log has what its receiver published"
             raise click.UsageError(text)
-        return _from_log(Log(log), tables, start, gaps)
+        return _from_log(Log(log), tables, start)
     if start is not None:
         text = "--start needs a LOG: a temporary slot has only what is committed from now on"
         raise click.UsageError(text)
@@ -147,10 +134,7 @@ def _source(
 
 
 def _from_log(
-    log: Log,
-    tables: Sequence[str],
-    start: Lsn | dt.datetime | None,
-    gaps: Literal["error", "cross"],
+    log: Log, tables: Sequence[str], start: Lsn | dt.datetime | None
 ) -> Follower:
     known = [(it.oid, *it.pair) for it in log.tables()]
     for table in tables:
@@ -163,7 +147,7 @@ def _from_log(
             )
     begin = log.end if start is None else resolved(log._log, "--start", start)
     note(f"walrow: changes after {begin}; Ctrl-C ends it")
-    options: Any = OPTIONS | {"start": begin, "gaps": gaps}
+    options: Any = OPTIONS | {"start": begin}
     if tables:
         options |= {"tables": list(tables), "missing_table": "ignore"}
     return log.follow(**options)

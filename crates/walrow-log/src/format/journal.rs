@@ -377,12 +377,12 @@ mod tests {
             extent(&first).unwrap_err().kind,
             ErrorKind::Unreleased { found: 1 }
         );
-        let json = br#"{"format":3,"unknown":true}"#;
+        let json = br#"{"format":4,"unknown":true}"#;
         let (head, _) = Head::of(json, true, Link::default()).unwrap().encode();
         let later = [&head[..], json].concat();
         assert_eq!(
             extent(&later).unwrap_err().kind,
-            ErrorKind::Version { found: 3 }
+            ErrorKind::Version { found: 4 }
         );
     }
 }
