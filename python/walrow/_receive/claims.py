@@ -43,14 +43,18 @@ class Claims:
     def answer(self, end: Lsn, *, is_last: bool) -> Lsn | None:
         """The end of WAL that is believed after an answer. None if a claim is false.
 
-        Only the answer of a primary `is_last`: a standby may be behind.
+        Only the answer of a primary `is_last`: a standby may be behind. A server that shuts down does
+        not answer, and waits until its last records are confirmed: so a near claim is believed then.
         """
         asked, self._asked = self._asked, None
+        if not end and self._claimed - self._known <= _NEAR:
+            end = self._claimed
         self._known = max(self._known, end)
         if is_last and asked is not None and asked > self._known:
             return None
         return min(self._claimed, self._known)
 
 
+_NEAR = 16 << 20
 #: A busy server sends many keepalives.
 _PAUSE_SECONDS = 0.2
