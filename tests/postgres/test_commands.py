@@ -168,7 +168,7 @@ def test_refusals_say_what_to_do(conn: Connection, name: str) -> None:
 
     postgres.create_slot(conn, name)
     with pytest.raises(
-        walrow.errors.ReplicationError, match="already exists; drop it"
+        walrow.errors.ReplicationError, match="already exists; use another name"
     ) as it:
         postgres.create_slot(conn, name)
     assert it.value.sqlstate == "42710"

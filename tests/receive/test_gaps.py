@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pyarrow as pa
@@ -20,6 +21,7 @@ from servers import EmbeddedServer, create_slot, drop_slot
 from servers.loads import needed
 from servers.proxy import Proxy
 from servers.receiving import Feed, Load, execute, server_rows, until
+from walrow._receive.connector import Connector
 from walrow.errors import ApplyError, LogError, ReplicationError
 from walrow.typing import Mode
 
@@ -293,6 +295,30 @@ def test_an_empty_log_beside_a_slot_that_was_used(feed: Feed, tmp_path: Path) ->
     feed.receive_now(cross_gap=True)
     assert needed(feed.log) == {}
     check_tables(feed, "item", "born", "late")
+
+
+def test_an_empty_log_that_was_begun_with_its_slot(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A receiver that ended before anything was durable is no other client of its slot."""
+    shutil.rmtree(feed.log)
+    drop_slot(feed.dsn, feed.slot)
+    create_slot(feed.dsn, feed.slot, two_phase=False)
+    with monkeypatch.context() as patched:
+        refusal = ReplicationError("refused", sqlstate="42501")
+        patched.setattr(Connector, "start", Mock(side_effect=refusal))
+        with pytest.raises(ReplicationError, match="refused"):
+            feed.receive_now()
+    change(feed)
+    feed.execute(
+        "SELECT count(*) FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL,"
+        " 'proto_version', '1', 'publication_names', 'p')"
+    )
+    sent = "SELECT total_txns FROM pg_stat_get_replication_slot('s')"
+    until(lambda: dict(enumerate(feed.execute(sent)))[0][0] > 0)
+    feed.receive_now()
+    log = walrow.Log(feed.log)
+    assert pa.table(log.read(table="born")).num_rows == 1
 
 
 def test_a_killed_receiver_crosses_the_same_gap(

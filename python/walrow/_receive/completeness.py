@@ -135,6 +135,11 @@ class Completeness:
             begun = Published(None, start, self._publications, horizon=xmin)
             write_published(self._log, begun)
 
+    def has_begun(self, start: Lsn | None) -> bool:
+        """Whether the log has begun with a slot at this position, although it may still be empty."""
+        before = self._record()
+        return before.tables is not None or before.position == start
+
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, whose start has a snapshot."""
         try:

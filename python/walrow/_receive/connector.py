@@ -135,10 +135,12 @@ class Connector:
         system: IdentifySystem,
         last: Last | None,
         files: Callable[[], Iterable[int]],
+        has_begun: Callable[[Lsn | None], bool],
     ) -> Found:
         """Reads what shows whether the server and the slot continue a log.
 
-        `files` returns the OIDs of known tables and partitions.
+        `files` returns the OIDs of known tables and partitions, and `has_begun` whether the log
+        began with a slot at this position.
         """
         conn = self.stream.connection
         history: Any = ()
@@ -157,8 +159,9 @@ class Connector:
         slot = None
         if found is not None:
             confirmed = None if found[2] is None else Lsn(int(found[2]))
+            has_sent = found[5] and not has_begun(confirmed)
             slot = SlotFound(
-                found[0], found[1], confirmed, found[3], found[4], has_sent=found[5]
+                found[0], found[1], confirmed, found[3], found[4], has_sent=has_sent
             )
         status = _status(conn, system, slot, last)
         oids = "{" + ",".join(map(str, files())) + "}"

@@ -377,8 +377,8 @@ class Driver:
     def _use(self, connector: Connector, action: events.Use) -> None:
         match action:
             case events.Inspect(number, system, last):
-                files = self._completeness.files
-                self._step(number, connector.inspect, number, system, last, files)
+                known = (self._completeness.files, self._completeness.has_begun)
+                self._step(number, connector.inspect, number, system, last, *known)
             case events.Make(number, parts):
                 self._step(number, connector.make, number, parts, self._slot_began)
             case events.Check(number):

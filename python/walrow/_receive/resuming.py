@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SlotFound(NamedTuple):
     """The state of a slot. `wal_status` is whether the server has its WAL, `invalidation` why not.
 
-    As far as the server's statistics show, it `has_sent` transactions.
+    As far as the server's statistics show, it `has_sent` transactions, and not to this log alone.
     """
 
     plugin: str | None
