@@ -439,7 +439,7 @@ def test_facts_of_a_log_are_in_words(
 ) -> None:
     walrow.seal(data / "rows.text.wire", log=tmp_path / "log")
     first = invoke("inspect", tmp_path / "log").splitlines()[1]
-    assert "walrow's fact segment: a segment of the log begins (format=2 " in first
+    assert "walrow's fact segment: a segment of the log begins (format=3 " in first
     record = json.loads(invoke("inspect", "--json", tmp_path / "log").splitlines()[0])
     assert record["fact"]["fact"] == "segment"
 

@@ -292,12 +292,13 @@ def test_a_target_gets_the_changes_from_before_its_table_left(
 ) -> None:
     folder, said = world.path.parent, list[Report]()
     loaded = parse(RUN, folder / "shop.toml", is_private=True)
+    status = StatusFile(loaded.log, Part.APPLY)
     applier = Applier(
         loaded,
         stop=threading.Event(),
         spark=pytest.fail,
         listener=said.append,
-        status=StatusFile(loaded.log, Part.APPLY),
+        status=status,
     )
     world.sql(T, OLD, "CREATE SCHEMA o; CREATE TABLE u (id int PRIMARY KEY)")
     published = "ALL TABLES" if why is Absence.UNLOGGED else "TABLE t, u"
@@ -322,6 +323,7 @@ def test_a_target_gets_the_changes_from_before_its_table_left(
     assert (target.has_left, target.is_current) == (True, False)
     (reader,) = world.log.readers()
     assert reader.position == world.log.end
+    status.close()
 
 
 def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None:

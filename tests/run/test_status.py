@@ -200,7 +200,11 @@ def test_each_state(  # noqa: PLR0915 -- one state after the other
         # A lost slot.
         shop.sql(cut)
         drop_if_there(shop.dsn, shop.slot)
-        lost = ("receive has ended: ", f'slot "{shop.slot}" does not exist')
+        lost = (
+            "receive has ended: ",
+            f'slot "{shop.slot}": it does not exist',
+            "--cross-gap",
+        )
         until(lambda: is_bad(shop, *lost), LONG)
         assert running.stop() < 20
     assert is_bad(shop, "no applier runs, and a target is configured: the last one was")
