@@ -33,6 +33,14 @@ def test_a_claim_is_believed_once_the_server_was_asked() -> None:
     assert claims.due == math.inf
 
 
+def test_a_slot_that_was_created_since_is_believed() -> None:
+    claims = Claims()
+    claims.begin(Lsn(100))
+    claims.learn(Lsn(120))
+    claims.learn(Lsn(0))
+    assert claims.believed(Lsn(130)) == 120
+
+
 def test_a_false_claim_is_refused() -> None:
     assert asked(150).answer(Lsn(149), is_last=True) is None
     # A standby may be behind.

@@ -25,6 +25,13 @@ class Claims:
         """A connection to a server begins whose WAL ends there."""
         self._known = self._claimed = end
 
+    def learn(self, position: Lsn) -> None:
+        """The server has this position: its slot is there, which may have been created since.
+
+        A log that ended before its slot could not be continued.
+        """
+        self._known = max(self._known, position)
+
     def believed(self, claimed: Lsn) -> Lsn:
         """The part of a claim that is known to be true."""
         self._claimed = max(self._claimed, claimed)

@@ -245,6 +245,10 @@ class Core:
             self._heard = now
         if isinstance(event, events.Linked):
             self._claims.begin(event.system.xlogpos)
+        elif isinstance(event, events.Made) and event.start is not None:
+            self._claims.learn(event.start.lsn)
+        elif isinstance(event, events.Found) and event.slot is not None:
+            self._claims.learn(event.slot.confirmed or Lsn(0))
         actions = self._note(event, now)
         if self.disk is not None:
             actions += self.disk.advance(now)
