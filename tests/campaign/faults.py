@@ -11,12 +11,10 @@ class Known(NamedTuple):
     Attributes:
         name: The user's actions, in a few words.
         steps: The day, as `printed` writes it.
-        is_slow: Whether it takes more than some seconds.
     """
 
     name: str
     steps: str
-    is_slow: bool = False
 
 
 FAULTS: tuple[Known, ...] = (
@@ -32,7 +30,6 @@ FAULTS: tuple[Known, ...] = (
     Known(
         "a server that is set back under a receiver",
         '[["begin", 0, 1], ["set_back_under_receiver", 0], ["insert", 1], ["look"]]',
-        is_slow=True,
     ),
     Known(
         "a reader that takes a change each second",
@@ -142,6 +139,5 @@ FAULTS: tuple[Known, ...] = (
     Known(
         "a load beside a prepared transaction",
         '[["begin", 0, 1], ["load_beside_prepared", 0]]',
-        is_slow=True,
     ),
 )

@@ -30,13 +30,8 @@ def one() -> Iterator[EmbeddedServer]:
         yield server
 
 
-@pytest.mark.parametrize(
-    "known",
-    [
-        pytest.param(it, id=it.name, marks=[pytest.mark.slow] if it.is_slow else [])
-        for it in FAULTS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("known", FAULTS, ids=lambda it: it.name)
 def test_a_fault_that_was_found(one: EmbeddedServer, known: Known) -> None:
     replay(one, parsed(known.steps))
 
