@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
-from walrow._apply.modes import LSN, NET_METADATA, beside, metadata_of, named
+from walrow._apply.modes import ANY_RANGE, LSN, NET_METADATA, beside, metadata_of, named
 from walrow._apply.net_table import NetTable, Tally
 from walrow._apply.options import ApplyOptions
 from walrow._apply.targets import never_sent
@@ -145,10 +145,9 @@ class AppliedTable(NamedTuple):
             profile="spark",
             metadata=self.metadata,
             metadata_prefix=PREFIX,
-            missing_table="ignore",
-            gaps="cross",
             start=max(start, self.begin),
             end=end,
+            **ANY_RANGE,
             **{**self.options, "_keys": self.keys},
         ):
             yield pa.record_batch(batch)

@@ -139,17 +139,14 @@ _FLUSHED = """
 SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery()
     THEN pg_catalog.pg_current_wal_flush_lsn() - '0/0' END
 """
-_ENDS_OF_WAL = """
+_SENT_LSN = """CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_flush_lsn() END - '0/0'"""
+_ENDS_OF_WAL = f"""
 SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
         ELSE pg_current_wal_insert_lsn() END - '0/0',
-    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-        ELSE pg_current_wal_flush_lsn() END - '0/0'
+    {_SENT_LSN}
 """
-_SENT = """
-SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-        ELSE pg_current_wal_flush_lsn() END - '0/0',
-    NOT pg_is_in_recovery()
-"""
+_SENT = f"SELECT {_SENT_LSN}, NOT pg_is_in_recovery()"
 #: An ID makes a commit record. A standby has no such position.
 _COMMIT = """
 SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END

@@ -192,8 +192,7 @@ class Completeness:
                 logged = self._read_log(Log(self._log))
             self._store(before, across(before, gap, logged))
             # A look that has begun may have seen the tables before.
-            self._generation += 1
-            self._due, self._stamps = 0.0, None
+            self._look_anew()
 
     def files(self) -> list[int]:
         """The OIDs of the tables and partitions that a look has seen."""
@@ -268,8 +267,12 @@ class Completeness:
             after = with_names(after, tables, point, now, unchanged)
             write_published(self._log, after)
             # What was read before the load is not compared with what it has.
-            self._generation += 1
-            self._due, self._stamps = 0.0, None
+            self._look_anew()
+
+    def _look_anew(self) -> None:
+        """Drops a look that has begun, and makes the next one due."""
+        self._generation += 1
+        self._due, self._stamps = 0.0, None
 
     def _record(self) -> Published:
         """The record. An accepted mark is not open, so the same event gets a new one."""

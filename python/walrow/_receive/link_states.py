@@ -129,9 +129,9 @@ class LogSeen(NamedTuple):
     """The facts about the log and its loads. Without a log, its last end.
 
     It is free once no earlier attempt writes to it, and settled if everything that is queued is
-    durable. The last gap ends at `gap_end`. A
-    transaction commits at `open_commit` whose end has not come. With `lacks_first_load`, the load that it begins with was given up. `is_pending` is
-    whether something is still to be loaded.
+    durable. The last gap ends at `gap_end`. A transaction commits at `open_commit` whose end has not
+    come. With `lacks_first_load`, the load that it begins with was given up. `is_pending` is whether
+    something is still to be loaded.
     """
 
     durable: Lsn = Lsn(0)
